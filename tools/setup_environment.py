@@ -34,7 +34,7 @@ def main() -> int:
     """Bring the environment up to date; 0 when it is."""
     started = time.monotonic()
     try:
-        if sys.version_info < (3, 11):
+        if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python someone names, before any installer
             raise CannotSetUp(
                 f"Gapless needs Python 3.11 or newer and {sys.executable} is {sys.version.split()[0]}: "
                 "install one, or name it with `make PYTHON=/path/to/python3.11`."
@@ -122,8 +122,8 @@ def _why_pip_failed(log: str) -> str:
         )
     if "No space left on device" in log:
         return "the disk is full: about 2 GB are needed for .venv and pip's cache; details in .venv/setup.log."
-    errors = [line for line in log.splitlines() if line.startswith("ERROR:")]
-    return f"pip could not install the locked packages ({_last_line(chr(10).join(errors))}); see .venv/setup.log."
+    errors = [line for line in log.splitlines() if re.match(r"\s*(ERROR|error|\w*Error):", line)]
+    return f"pip could not install what is needed ({_last_line(chr(10).join(errors))}); see .venv/setup.log."
 
 
 def _last_line(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Spark on both ends: sources, sinks, and the audit of journals, in PySpark alone."""
