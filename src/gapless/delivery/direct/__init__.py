@@ -1,0 +1,1 @@
+"""`direct`: at most once along the tree. The baseline, and the tutorial: `messages`, then `broker`, then `leaf`."""

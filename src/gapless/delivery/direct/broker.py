@@ -1,0 +1,416 @@
+"""A broker of `direct`.
+
+A publication comes in from a client or a neighbour, is matched once against everything that is wanted anywhere, and
+goes out at most once to each neighbour and each client. Nothing is kept, nothing is sent twice: what a session that ends had
+in flight is gone. A subscriber that reads too slowly for too long loses publications, is told how many, and delays
+nobody; everybody else pushes back (see `flow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gapless.delivery.direct.interests import LOCAL, Asked, Interests
+from gapless.delivery.direct.messages import (
+    Accept,
+    Confirm,
+    Credit,
+    Decline,
+    Forward,
+    Match,
+    Missed,
+    Publish,
+    Reject,
+    Subscribe,
+    Unsubscribe,
+    Want,
+    Wanted,
+)
+from gapless.delivery.flow import Hold, Inbox, Outbox, Waiting
+from gapless.delivery.gate import refusal_of
+from gapless.delivery.memory import Watermarks
+from gapless.delivery.port import (
+    Dial,
+    Effect,
+    Effects,
+    HangUp,
+    Message,
+    Note,
+    Now,
+    Refused,
+    Role,
+    Send,
+    Session,
+    SpaceSettings,
+    Wake,
+)
+from gapless.filters import FilterIndex, Interest
+from gapless.model.batch import Batch, Rows
+from gapless.model.errors import FilterError, WireError
+from gapless.model.events import Kind
+from gapless.model.types import Source
+
+MILLISECOND = 1_000_000
+LINK = -1  # in the index: everything wanted behind a neighbour
+Owner = tuple[int, int]  # session, and subscription or LINK
+
+
+class Peer:
+    """One session: a neighbour or a client."""
+
+    __slots__ = ("inbox", "interests", "missed", "outbox", "session")
+
+    def __init__(self, session: Session, window: int) -> None:
+        self.session = session
+        self.inbox = Inbox(window)
+        self.outbox = Outbox()
+        self.interests: dict[int | str, Interest] = {}  # by subscription (client) or key (neighbour)
+        self.missed: dict[int, int] | None = None  # a client too slow to read: what it missed, per subscription
+
+
+class DirectBroker:
+    """The core of one space at one broker."""
+
+    def __init__(self, me: str, neighbours: Iterable[str], dials: Iterable[str], settings: SpaceSettings) -> None:
+        self.me = me
+        self.dials = tuple(dials)
+        self.settings = settings
+        self.tuning = settings.tuning
+        self.peers: dict[int, Peer] = {}
+        self.by_name: dict[str, int] = {}
+        self.interests = Interests(neighbours)
+        self.index: FilterIndex[Owner] = FilterIndex()
+        self.accepted = Watermarks(self.tuning.sources_max)
+        self.incarnations = Watermarks(self.tuning.sources_max)
+        self.effects: list[Effect] = []
+        self.handlers: dict[Role, dict[type[Message], Callable[[Peer, Any, Now], None]]] = {
+            Role.CLIENT: {
+                Publish: self.on_publish,
+                Subscribe: self.on_subscribe,
+                Unsubscribe: self.on_unsubscribe,
+                Credit: self.on_credit,
+            },
+            Role.BROKER: {
+                Forward: self.on_forward,
+                Want: self.on_want,
+                Wanted: self.on_wanted,
+                Credit: self.on_credit,
+            },
+        }
+
+    # --- inputs -----------------------------------------------------------------------------------------------------
+
+    def on_start(self, stored: Sequence[bytes], now: Now) -> Effects:
+        """Reach for the neighbours that are ours to dial."""
+        self.effects.extend(Dial(peer) for peer in self.dials)
+        if self.interests.expected:
+            self.effects.append(Wake(now.at + self.tuning.grace_ms * MILLISECOND, "grace"))
+        return self._done()
+
+    def on_session_up(self, session: Session, now: Now) -> Effects:
+        """A neighbour or a client is there: tell it what it may send and, a neighbour, what is wanted."""
+        if session.role is Role.BROKER and session.peer not in self.interests.neighbours:
+            self._hang_up(session.id, f"broker {session.peer!r} is not a neighbour of {self.me!r} in this tree")
+            return self._done()
+        if session.peer in self.by_name:
+            self._part(self.by_name[session.peer])
+        self.peers[session.id] = Peer(session, self.tuning.window_bytes)
+        self.by_name[session.peer] = session.id
+        self._send(session.id, Credit(self.tuning.window_bytes))
+        if session.role is Role.BROKER:
+            self.interests.rise(session.peer)
+        self._spread()
+        return self._done()
+
+    def on_session_down(self, session: int, now: Now) -> Effects:
+        """Whoever is behind it is out of reach."""
+        if session in self.peers:
+            self._part(session)
+        return self._done()
+
+    def on_message(self, session: int, message: Message, now: Now) -> Effects:
+        """Hand a message to its handler."""
+        peer = self.peers.get(session)
+        if peer is None:
+            self._drop("old-session", 1)
+            return self._done()
+        role = peer.session.role
+        handle = self.handlers[role].get(type(message))
+        if handle is None:
+            self._hang_up(session, f"a {role} does not send {type(message).__name__}")
+        else:
+            handle(peer, message, now)
+        return self._done()
+
+    def on_wake(self, what: str, now: Now) -> Effects:
+        """Time is up: for neighbours that never came, or for a client that does not read."""
+        if what == "grace":
+            for peer in tuple(self.interests.expected):
+                self.interests.fall(peer)
+        else:
+            peer_of = self.peers.get(int(what))
+            if peer_of is not None:
+                self._lose_patience(peer_of, now)
+        return self._done()
+
+    def on_stored(self, then: str, now: Now) -> Effects:
+        """Never asked for: `direct` stores nothing."""
+        raise AssertionError(f"direct stored nothing, and yet {then!r} is durable")
+
+    def on_store_failed(self, then: str, reason: str, now: Now) -> Effects:
+        """Never asked for: `direct` stores nothing."""
+        raise AssertionError(f"direct stored nothing, and yet {then!r} failed: {reason}")
+
+    def held(self) -> dict[str, int]:
+        """Confirmations not given, publications not sent."""
+        waiting = sum(len(peer.outbox.waiting) for peer in self.peers.values())
+        counts = {"pending": len(self.interests.pending), "waiting": waiting}
+        return {reason: count for reason, count in counts.items() if count}
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def on_publish(self, peer: Peer, message: Publish, now: Now) -> None:
+        """A client publishes: check, accept, and send on."""
+        hold = self._receive(peer, message.batch)
+        if hold is None:
+            return
+        try:
+            refused = refusal_of(message.batch, self.settings)
+        except WireError as error:
+            self._hang_up(peer.session.id, f"malformed batch: {error}")
+            return
+        source, first, last = message.batch.source, message.batch.first, message.batch.last
+        refused = refused or self._fenced(source)
+        if refused is not None:
+            self._send(peer.session.id, Reject(source.name, source.incarnation, first, last, *refused))
+            self._pay(hold)
+            return
+        batch = message.batch.since(self.accepted.of(source))
+        if batch is None or batch.rows < message.batch.rows:
+            self._drop("offered-twice", message.batch.rows - (batch.rows if batch else 0))
+        self._send(peer.session.id, Accept(source.name, source.incarnation, first, last))
+        if batch is not None:
+            self.accepted.raise_to(source, last)
+            self._route(batch.stamped(now.wall), peer, hold, now)
+        self._pay(hold)
+
+    def _fenced(self, source: Source) -> Refused | None:
+        """The newest holder of a publisher's name is the only one; a broker knows those that came to it."""
+        name = Source(source.name, 0)
+        if source.incarnation < self.incarnations.of(name):
+            return Refused("Fenced", f"publisher {source.name!r} has been taken over by a newer holder of the name")
+        self.incarnations.raise_to(name, source.incarnation)
+        return None
+
+    def on_forward(self, peer: Peer, message: Forward, now: Now) -> None:
+        """A neighbour sends what somebody here or behind us wants."""
+        hold = self._receive(peer, message.batch)
+        if hold is not None:
+            self._route(message.batch, peer, hold, now)
+            self._pay(hold)
+
+    def _route(self, batch: Batch, origin: Peer, hold: Hold, now: Now) -> None:
+        """One message to each destination, however many subscriptions it has."""
+        clients: dict[int, list[tuple[int, Rows | None]]] = {}
+        subsets: dict[bytes, Batch] = {}
+        for (session, subscription), rows in self.index.match(batch).items():
+            if subscription != LINK:
+                clients.setdefault(session, []).append((subscription, rows))
+            elif session != origin.session.id:
+                part = batch if rows is None else _subset(batch, rows, subsets)
+                self._offer(self.peers[session], Forward(part), part, hold, now)
+        for session, matches in clients.items():
+            message = _match(batch, matches, subsets)
+            self._offer(self.peers[session], message, message.batch, hold, now)
+
+    def _receive(self, peer: Peer, batch: Batch) -> Hold | None:
+        if peer.inbox.receive(batch.size):
+            return Hold(peer.session.id, peer.inbox, batch.size)
+        self._hang_up(peer.session.id, "sent publications without credit for them")
+        return None
+
+    # --- flow -------------------------------------------------------------------------------------------------------
+
+    def _offer(self, peer: Peer, message: Forward | Match, batch: Batch, hold: Hold, now: Now) -> None:
+        if peer.missed is not None:
+            self._miss(peer, message, batch.rows)
+        elif peer.outbox.offer(Waiting(message, batch.size, batch.rows, hold, now.at)):
+            self._send(peer.session.id, message)
+        elif len(peer.outbox.waiting) == 1 and peer.session.role is Role.CLIENT:
+            self.effects.append(Wake(now.at + self.tuning.patience_ms * MILLISECOND, str(peer.session.id)))
+
+    def on_credit(self, peer: Peer, message: Credit, now: Now) -> None:
+        """There is room again: own up to what was missed, and go on."""
+        peer.outbox.room += message.size
+        if peer.missed is not None and peer.outbox.room > 0:
+            subscriptions, counts = tuple(peer.missed), tuple(peer.missed.values())
+            self._send(peer.session.id, Missed("slow-subscriber", subscriptions, counts))
+            peer.missed = None
+        while (item := peer.outbox.next()) is not None:
+            self._send(peer.session.id, item.message)
+            self._pay(item.hold)
+
+    def _lose_patience(self, peer: Peer, now: Now) -> None:
+        if not peer.outbox.waiting:
+            return
+        until = peer.outbox.waiting[0].since + self.tuning.patience_ms * MILLISECOND
+        if now.at < until:
+            self.effects.append(Wake(until, str(peer.session.id)))
+            return
+        peer.missed = {}
+        for item in peer.outbox.clear():
+            self._miss(peer, item.message, item.rows)
+            self._pay(item.hold)
+
+    def _miss(self, peer: Peer, message: Message, rows: int) -> None:
+        assert isinstance(message, Match)
+        assert peer.missed is not None
+        for subscription, some in zip(message.subscriptions, message.rows, strict=True):
+            count = len(some) // 4 or rows
+            peer.missed[subscription] = peer.missed.get(subscription, 0) + count
+        self._drop("slow-subscriber", rows)
+
+    def _pay(self, hold: Hold | None) -> None:
+        """One place less for a message; when it is nowhere any more its sender may send as much again."""
+        if hold is not None and hold.release() and hold.session in self.peers:
+            size = hold.inbox.grant()
+            if size:
+                self._send(hold.session, Credit(size))
+
+    # --- interests --------------------------------------------------------------------------------------------------
+
+    def on_subscribe(self, peer: Peer, message: Subscribe, now: Now) -> None:
+        """A client wants something: tell the neighbours, and confirm when they know."""
+        number = message.subscription
+        try:
+            interest = Interest.parse(message.filter, message.topic)
+        except FilterError as error:
+            self._send(peer.session.id, Decline(number, "FilterError", str(error)))
+            return
+        if number in peer.interests:
+            self._hang_up(peer.session.id, f"subscribed twice under the number {number}")
+            return
+        peer.interests[number] = interest
+        self.index.add(interest, (peer.session.id, number))
+        self.interests.hold(interest, LOCAL)
+        self._spread(interest.key)
+        self.interests.ask(Asked(peer.session.id, number), LOCAL)
+
+    def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: Now) -> None:
+        """A client wants something no more."""
+        interest = peer.interests.pop(message.subscription, None)
+        if interest is None:
+            return
+        self.interests.forget_one(Asked(peer.session.id, message.subscription))
+        self.index.remove(interest, (peer.session.id, message.subscription))
+        self.interests.drop(interest.key, LOCAL)
+        self._spread(interest.key)
+
+    def on_want(self, peer: Peer, message: Want, now: Now) -> None:
+        """A neighbour tells what is wanted behind it: pass it on, and confirm when everybody knows."""
+        name, owner = peer.session.peer, (peer.session.id, LINK)
+        touched: list[str] = []
+        for texts in message.remove:
+            interest = Interest.parse(*texts)
+            del peer.interests[interest.key]
+            self.index.remove(interest, owner)
+            self.interests.drop(interest.key, name)
+            touched.append(interest.key)
+        for texts in message.add:
+            interest = Interest.parse(*texts)
+            peer.interests[interest.key] = interest
+            self.index.add(interest, owner)
+            self.interests.hold(interest, name)
+            touched.append(interest.key)
+        self._spread(*touched)
+        self.interests.ask(Asked(peer.session.id, message.number), name)
+
+    def on_wanted(self, peer: Peer, message: Wanted, now: Now) -> None:
+        """Everybody in reach behind a neighbour knows."""
+        self.interests.confirmed(peer.session.peer, message.number, message.exceptions)
+
+    def _spread(self, *touched: str) -> None:
+        for name, want in self.interests.changes(touched or None):
+            self._send(self.by_name[name], want)
+
+    # --- sessions ---------------------------------------------------------------------------------------------------
+
+    def _part(self, session: int) -> None:
+        """Forget a session and everything that stood on it."""
+        peer = self.peers.pop(session)
+        del self.by_name[peer.session.peer]
+        lost = 0
+        for item in peer.outbox.clear():
+            lost += item.rows
+            self._pay(item.hold)
+        if lost:
+            self._drop("session-ended", lost)
+        broker = peer.session.role is Role.BROKER
+        holder = peer.session.peer if broker else LOCAL
+        for number, interest in peer.interests.items():
+            self.index.remove(interest, (session, LINK if broker else int(number)))
+            self.interests.drop(interest.key, holder)
+        self.interests.forget(session)
+        if broker:
+            self.interests.fall(peer.session.peer)
+        self._spread(*[interest.key for interest in peer.interests.values()])
+
+    def _hang_up(self, session: int, reason: str) -> None:
+        if session in self.peers:
+            self._part(session)
+        self.effects.append(HangUp(session, reason))
+
+    # --- effects ----------------------------------------------------------------------------------------------------
+
+    def _send(self, session: int, message: Message) -> None:
+        self.effects.append(Send(session, message))
+
+    def _drop(self, reason: str, count: int) -> None:
+        self.effects.append(Note(Kind.DROPPED, {"reason": reason, "count": count}))
+
+    def _done(self) -> Effects:
+        for pending in self.interests.answered():
+            session, number = pending.asked
+            exceptions = tuple(pending.exceptions)
+            client = self.peers[session].session.role is Role.CLIENT
+            self._send(session, Confirm(number, exceptions) if client else Wanted(number, exceptions))
+        effects, self.effects = self.effects, []
+        return effects
+
+
+def _subset(batch: Batch, rows: Rows, subsets: dict[bytes, Batch]) -> Batch:
+    """These rows, encoded once however many receive them."""
+    if len(rows) == batch.rows:
+        return batch
+    key = rows.tobytes()
+    part = subsets.get(key)
+    if part is None:
+        part = subsets[key] = batch.take(rows)
+    return part
+
+
+def _match(batch: Batch, matches: list[tuple[int, Rows | None]], subsets: dict[bytes, Batch]) -> Match:
+    """One message for all subscriptions of a client: the rows any of them wants, and which are whose."""
+    subscriptions = tuple(subscription for subscription, _ in matches)
+    chosen = [rows for _, rows in matches]
+    first = chosen[0]
+    if len(chosen) == 1:
+        return Match(batch if first is None else _subset(batch, first, subsets), subscriptions, (b"",))
+    some = [rows for rows in chosen if rows is not None]
+    if len(some) < len(chosen):
+        part, union = batch, None
+    else:
+        union = np.unique(np.concatenate(some))
+        part = _subset(batch, union, subsets)
+    return Match(part, subscriptions, tuple(_positions(rows, union, part.rows) for rows in chosen))
+
+
+def _positions(rows: Rows | None, union: Rows | None, count: int) -> bytes:
+    """Where these rows stand in what is sent; empty when they are all of it."""
+    if rows is None or len(rows) == count:
+        return b""
+    places = rows if union is None else np.searchsorted(union, rows)
+    return places.astype("<u4").tobytes()

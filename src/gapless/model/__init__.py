@@ -1,0 +1,1 @@
+"""What moves through the house: publications, batches, sources, events, errors."""
