@@ -51,6 +51,7 @@ def test_a_python_without_venv_is_one_sentence(monkeypatch: pytest.MonkeyPatch, 
     ("log", "sentence"),
     [
         ("WARNING: Retrying after NewConnectionError\nERROR: No matching distribution", "index cannot be reached"),
+        ("ERROR: Could not find a version of x==1 (from versions: none)", "index cannot be reached"),
         ("ERROR: Could not install packages: [Errno 28] No space left on device", "the disk is full"),
         ("Collecting x\nERROR: x has another hash\n", r"pip could not install .*\(ERROR: x has another hash\)"),
         ("  OSError: Readme file does not exist\n", r"\(OSError: Readme file does not exist\)"),

@@ -114,7 +114,7 @@ def _pip(*arguments: str) -> None:
 
 
 def _why_pip_failed(log: str) -> str:
-    unreachable = ("NewConnectionError", "Temporary failure in name resolution", "ConnectTimeoutError", "ProxyError")
+    unreachable = ("NewConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyError", "from versions: none")
     if any(sign in log for sign in unreachable):
         return (
             "the locked packages could not be downloaded because the package index cannot be reached: "
