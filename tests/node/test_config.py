@@ -213,12 +213,22 @@ def test_a_second_mistake_hides_none(old: str, new: str, problem: str) -> None:
     assert 'table "cell": there is no such table at the top; there are cluster, broker, space, limits, tuning' in found
 
 
+def test_an_unreadable_permission_is_one_mistake() -> None:
+    """Where `insecure` cannot be read, the address it was meant for is not held against its author as well."""
+    found = problems_of(GOOD.replace("127.0.0.1:7401", '10.0.0.7:7401"\ninsecure = "yes'))
+    assert [line.split(": ")[0] for line in found] == ['[[broker]] #2 ("b1") key "insecure"']
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (
             "[cluster]\nname = demo\n",
             "here.toml: line 2, column 8: invalid value; correct it, the file has to be TOML.",
+        ),
+        (
+            '[cluster]\nname = """a\n\n\n',
+            "here.toml: line 2: unterminated string; correct it, the file has to be TOML.",
         ),
         ('[cluster]\nname = "a', "here.toml: line 2: unterminated string; correct it, the file has to be TOML."),
         (

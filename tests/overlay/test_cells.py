@@ -37,6 +37,7 @@ def test_a_bundle_of_our_own_leaves_a_broker_only_the_way_sideways() -> None:
     """Where a bundle names its links, a broker without one in it reaches the next cell only through its siblings."""
     tree = Tree({"A": None, "B": "A"})
     cells = CellTree(tree, [Cell("B", ("b1", "b2")), Cell("A", ("a",))], {("B", "A"): [("b2", "a")]})
+    assert [cell.id for cell in cells.cells] == ["A", "B"]
     assert cells.bundle("A", "B") == (("a", "b2"),)
     assert cells.bundle("B", "A") == (("b2", "a"),)
     assert cells.reach("b1", "A") == ()
