@@ -1,8 +1,8 @@
 """What a core is: inputs that come in with the time, effects that go out as data.
 
-A core never reads a clock, opens a socket, logs, draws a random number or awaits. Its host calls one `on_…` method at a
-time and carries out the effects that come back, in their order. The simulator and the node are such hosts; because they keep
-to the same rules, what is tested in the one is what ships in the other.
+A core never reads a clock, opens a socket, logs, draws a random number or awaits. Its host calls one `on_…` method at
+a time and carries out the effects that come back, in their order. The simulator and the node are such hosts; because
+they keep to the same rules, what is tested in the one is what ships in the other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Session(NamedTuple):
-    """A conversation with one peer: messages arrive in order, or the session ends. A peer that returns gets a new one."""
+    """A conversation with one peer: messages arrive in order, or it ends. A peer that returns gets a new one."""
 
     id: int  # given by the host, rising, never used again
     peer: str
@@ -95,7 +95,7 @@ class Wake(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Make a record durable, then call `on_stored(then)`, or `on_store_failed`. What promises it is sent only after that."""
+    """Make a record durable, then call `on_stored(then)` or `on_store_failed`. What promises it goes out after that."""
 
     record: bytes
     then: str
@@ -154,7 +154,7 @@ class Answer(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Tell a subscription, before anything later is delivered, that publications are missing. -1: how many is not known."""
+    """Tell a subscription, before anything later is delivered, that some are missing; -1: nobody knows how many."""
 
     subscription: int
     reason: str

@@ -106,7 +106,7 @@ def _texts(array: pa.Array) -> list[Bytes]:
 
 
 def table_of_batch(batch: Batch) -> pa.RecordBatch:
-    """An Arrow record batch: `source`, `seq`, `time`, the attributes, `body`. Strings and numbers share the batch's bytes.
+    """An Arrow record batch: `source`, `seq`, `time`, the attributes, `body`. Strings and numbers share the same bytes.
 
     An attribute that carries several types within the batch becomes one column for each, the second and further ones
     named `name:type`.

@@ -8,7 +8,8 @@ Every buffer begins at a multiple of eight from the start of the batch:
 
     seqs       uint32 per row, seq - first (only with SPARSE; otherwise the seqs are first, first + 1, …)
     columns    for each: validity, one byte per row (only if nullable), then its values:
-               bool one byte, int64, float64 and timestamp eight bytes per row; string offsets (uint32, rows + 1) and UTF-8 bytes
+               bool one byte, int64, float64 and timestamp eight bytes per row;
+               string offsets (uint32, rows + 1) and UTF-8 bytes
     bodies     offsets (uint32, rows + 1) and bytes
 
 The schema block repeats, per column: type, nullable, length of the name, name. It is the same bytes from batch to batch

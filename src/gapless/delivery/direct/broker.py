@@ -1,9 +1,9 @@
 """A broker of `direct`.
 
 A publication comes in from a client or a neighbour, is matched once against everything that is wanted anywhere, and
-goes out at most once to each neighbour and each client. Nothing is kept, nothing is sent twice: what a session that ends had
-in flight is gone. A subscriber that reads too slowly for too long loses publications, is told how many, and delays
-nobody; everybody else pushes back (see `flow`).
+goes out at most once to each neighbour and each client. Nothing is kept, nothing is sent twice: what a session that
+ends had in flight is gone. A subscriber that reads too slowly for too long loses publications, is told how many, and
+delays nobody; everybody else pushes back (see `flow`).
 """
 
 from __future__ import annotations

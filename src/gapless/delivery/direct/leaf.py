@@ -1,8 +1,8 @@
 """A leaf of `direct`: the core in a client's library.
 
 It sends publications once. What was under way when the session ended has an unknown outcome and is not sent again,
-because a second copy could arrive as well. It lets through to each subscription only what is newer than what it had of the same
-source, so that a move from broker to broker neither repeats nor reorders anything.
+because a second copy could arrive as well. It lets through to each subscription only what is newer than what it had of
+the same source, so that a move from broker to broker neither repeats nor reorders anything.
 """
 
 from __future__ import annotations
