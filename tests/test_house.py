@@ -137,8 +137,9 @@ def test_no_module_is_dead() -> None:
 
 def test_import_contracts_cover_the_rooms() -> None:
     """The import contracts forbid cores what the rules here forbid, and know every room there is."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    layers, spark, cores = contracts
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers, spark, cores = linter["contracts"]
+    assert linter["root_packages"] == sorted(path.parent.name for path in SRC.glob("*/__init__.py"))
     there_are = [path.parent.name for path in (SRC / "gapless").glob("*/__init__.py")]
     assert cores["forbidden_modules"] == rules.WORLDLY
     assert cores["source_modules"] == [f"gapless.{room}" for room in CORES if room in there_are]
