@@ -247,7 +247,7 @@ OBSERVANCES = [
     (rules.unordered_iteration, "def f(peers: set[str]):\n    return any(p for p in peers), len(peers), 'a' in peers"),
     (rules.unordered_iteration, "def f(peers: dict[str, int]):\n    return list(peers), peers.pop('a')"),
     (rules.unordered_iteration, "def f(p: set[str]): pass\ndef g(p: list[str]):\n    return tuple(p)"),
-    (rules.suppressions, "import os  # noqa: F401 - offered to others"),
+    (rules.suppressions, "import os  # noqa: F401  # offered to others"),
     (rules.suppressions, "x = f()  # type: ignore[no-any-return]  # the library has no types"),
     (rules.test_sentences, "def test_x():\n    '''A batch holds rows.'''"),
     (rules.front_door, "from gapless.model.errors import GaplessError\nfrom gapless import __version__"),

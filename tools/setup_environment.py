@@ -34,7 +34,7 @@ def main() -> int:
     """Bring the environment up to date; 0 when it is."""
     started = time.monotonic()
     try:
-        if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python someone names, before any installer
+        if sys.version_info < (3, 11):  # noqa: UP036  # run by whatever Python someone names, before any installer
             raise CannotSetUp(
                 f"Gapless needs Python 3.11 or newer and {sys.executable} is {sys.version.split()[0]}: "
                 "install one, or name it with `make PYTHON=/path/to/python3.11`."

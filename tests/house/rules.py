@@ -166,9 +166,9 @@ def suppressions(source: str) -> Iterator[str]:
             if not re.search(r"type: ignore\[[a-z, -]+\]\s+#\s+\S+ \S+", comment):
                 yield f"{line}: write `# type: ignore[code]  # the reason`"
         elif re.search(r"\bnoqa\b", comment, re.IGNORECASE) and not re.search(
-            r"noqa: [A-Z]+[0-9]+(, [A-Z]+[0-9]+)* - \S+ \S+", comment
+            r"noqa: [A-Z]+[0-9]+(, [A-Z]+[0-9]+)*\s+#\s+\S+ \S+", comment
         ):
-            yield f"{line}: write `# noqa: CODE - the reason`"
+            yield f"{line}: write `# noqa: CODE  # the reason`"
 
 
 def test_sentences(source: str) -> Iterator[str]:
