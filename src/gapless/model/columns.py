@@ -78,9 +78,8 @@ def _checked_name(name: object) -> str:
 
 def _by_type(name: str, values: list[Any]) -> list[tuple[AttributeType, bytearray | None, list[Any]]]:
     """The values as one column for each type that occurs; usually the one."""
-    types = set(map(type, values))
-    if len(types) == 1:
-        kind = _EXACT.get(types.pop())
+    if len(set(map(type, values))) == 1:
+        kind = _EXACT.get(type(values[0]))
         if kind is AttributeType.TIMESTAMP:
             return [(kind, None, [_plain(name, value)[1] for value in values])]
         if kind is not None:
