@@ -158,7 +158,7 @@ class Gap(NamedTuple):
 
     subscription: int
     reason: str
-    count: int
+    count: int  # type: ignore[assignment]  # nobody counts the elements of a notice as tuples can
 
 
 class Note(NamedTuple):

@@ -9,7 +9,7 @@ delays nobody; everybody else pushes back (see `flow`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -55,7 +55,6 @@ from gapless.model.types import Source
 
 MILLISECOND = 1_000_000
 LINK = -1  # in the index: everything wanted behind a neighbour
-Owner = tuple[int, int]  # session, and subscription or LINK
 
 
 class Peer:
@@ -82,7 +81,7 @@ class DirectBroker:
         self.peers: dict[int, Peer] = {}
         self.by_name: dict[str, int] = {}
         self.interests = Interests(neighbours)
-        self.index: FilterIndex[Owner] = FilterIndex()
+        self.index = FilterIndex()
         self.accepted = Watermarks(self.tuning.sources_max)
         self.incarnations = Watermarks(self.tuning.sources_max)
         self.effects: list[Effect] = []
@@ -216,7 +215,9 @@ class DirectBroker:
         """One message to each destination, however many subscriptions it has."""
         clients: dict[int, list[tuple[int, Rows | None]]] = {}
         subsets: dict[bytes, Batch] = {}
-        for (session, subscription), rows in self.index.match(batch).items():
+        matched = cast("dict[tuple[int, int], Rows | slice]", self.index.match(batch))
+        for (session, subscription), found in matched.items():
+            rows = None if isinstance(found, slice) else found
             if subscription != LINK:
                 clients.setdefault(session, []).append((subscription, rows))
             elif session != origin.session.id:

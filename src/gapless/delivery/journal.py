@@ -1,0 +1,148 @@
+"""What a process writes into its journal: the requests of the application, and what cores answer, as history events.
+
+The simulator and real processes write through this, so their histories say the same things in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from gapless.delivery.port import Accepted, Answer, Confirmed, Gap, Note, Now, Published, Refused
+from gapless.filters import Interest
+from gapless.model.batch import Batch, Rows
+from gapless.model.events import Event, Kind, digest_of, type_of_attribute
+from gapless.model.types import EPOCH, AttributeType
+
+MICROSECONDS_PER_DAY = 86_400_000_000
+
+
+class Journal:
+    """The journal of one process; all its spaces write into it."""
+
+    def __init__(self, node: str, write: Callable[[Event], None], n: int = 0) -> None:
+        """`n` is the position of the last event that an earlier process of this name has written."""
+        self.node = node
+        self.n = n
+        self._write = write
+
+    def write(self, kind: Kind, now: Now, space: str = "", **fields: Any) -> None:
+        """One event."""
+        self.n += 1
+        self._write(Event(event=kind, at=now.at, wall=now.wall, node=self.node, n=self.n, space=space, **fields))
+
+    # --- publishing
+
+    def publish(self, space: str, batch: Batch, now: Now) -> None:
+        """The application hands in these publications."""
+        source = batch.source
+        bodies = batch.bodies.slices()
+        for seq, attributes, body in zip(batch.seqs.tolist(), attributes_of(batch), bodies, strict=True):
+            self.write(
+                Kind.PUBLISH,
+                now,
+                space,
+                source=source.name,
+                incarnation=source.incarnation,
+                seq=seq,
+                attributes=attributes,
+                body=digest_of(body),
+            )
+
+    def answer(self, space: str, answer: Answer, subscription: str, now: Now) -> None:
+        """The core answers a request; `subscription` names the one it is about, if any."""
+        outcome = answer.outcome
+        about = _range_of(answer.request) if isinstance(answer.request, Published) else {"subscription": subscription}
+        if isinstance(outcome, Accepted):
+            self.write(Kind.ACCEPTED, now, space, **about)
+        elif isinstance(outcome, Confirmed):
+            self.write(Kind.CONFIRMED, now, space, exceptions=outcome.exceptions, **about)
+        elif isinstance(outcome, Refused):
+            self.write(Kind.REFUSED, now, space, reason=f"{outcome.code}: {outcome.text}", **about)
+        else:
+            self.write(Kind.UNKNOWN, now, space, **about)
+
+    # --- subscribing
+
+    def subscribe(self, space: str, subscription: str, interest: Interest, now: Now) -> None:
+        """The application subscribes."""
+        topic = "" if interest.topic is None else interest.topic.text
+        self.write(Kind.SUBSCRIBE, now, space, subscription=subscription, filter=interest.filter.text, topic=topic)
+
+    def unsubscribe(self, space: str, subscription: str, now: Now) -> None:
+        """The application wants no more of it."""
+        self.write(Kind.UNSUBSCRIBE, now, space, subscription=subscription)
+
+    def deliver(self, space: str, subscription: str, batch: Batch, rows: Rows | None, now: Now) -> None:
+        """These rows (None: all) are handed to the application."""
+        source = batch.source
+        seqs, bodies = batch.seqs.tolist(), batch.bodies.slices()
+        for row in range(len(seqs)) if rows is None else rows.tolist():
+            self.write(
+                Kind.DELIVERED,
+                now,
+                space,
+                subscription=subscription,
+                source=source.name,
+                incarnation=source.incarnation,
+                seq=seqs[row],
+                body=digest_of(bodies[row]),
+            )
+
+    def acknowledge(self, space: str, subscription: str, batch: Batch, rows: Rows | None, now: Now) -> None:
+        """The application has taken over all up to the last of these rows (None: all)."""
+        self.write(
+            Kind.ACKNOWLEDGED,
+            now,
+            space,
+            subscription=subscription,
+            source=batch.source.name,
+            incarnation=batch.source.incarnation,
+            seq=batch.last if rows is None else int(batch.seqs[rows[-1]]),
+        )
+
+    def gap(self, space: str, subscription: str, gap: Gap, now: Now) -> None:
+        """The subscriber is told that something is missing."""
+        self.write(Kind.GAP, now, space, subscription=subscription, reason=gap.reason, count=max(gap.count, 0))
+
+    # --- what happens besides
+
+    def note(self, space: str, note: Note, now: Now) -> None:
+        """What a core finds worth noting."""
+        self.write(note.event, now, space, **note.fields)
+
+    def disconnected(self, peer: str, reason: str, now: Now) -> None:
+        """This process ends its session with a peer, on its own decision."""
+        self.write(Kind.DISCONNECTED, now, peer=peer, reason=reason)
+
+    def held(self, space: str, held: dict[str, int], now: Now) -> None:
+        """At the end: what has not drained."""
+        for reason, count in held.items():
+            self.write(Kind.HELD, now, space, reason=reason, count=count)
+
+
+def _range_of(request: Published) -> dict[str, Any]:
+    source = request.source
+    return {
+        "source": source.name,
+        "incarnation": source.incarnation,
+        "seq": request.first,
+        "last": request.last if request.last > request.first else 0,
+    }
+
+
+def attributes_of(batch: Batch) -> list[dict[str, type_of_attribute | None]]:
+    """The attributes of each row as a history has them: times as microseconds."""
+    rows: list[Any] = batch.attributes
+    if any(field.type is AttributeType.TIMESTAMP for field in batch.fields):
+        return [{name: _plain(value) for name, value in row.items()} for row in rows]
+    return rows
+
+
+def _plain(value: Any) -> type_of_attribute | None:
+    if not isinstance(value, datetime):
+        plain: type_of_attribute | None = value
+        return plain
+    since = value - EPOCH
+    return since.days * MICROSECONDS_PER_DAY + since.seconds * 1_000_000 + since.microseconds
