@@ -34,6 +34,11 @@ class Interest:
         # A topic pattern has no NUL, and in a filter it occurs within quotes only, which come in pairs.
         return f"{self.topic.text}\0{self.filter.canonical}"
 
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The texts that `parse` makes this interest of, for telling others."""
+        return self.filter.canonical, "" if self.topic is None else self.topic.text
+
     @cached_property
     def everything(self) -> bool:
         """Whether every publication matches, without a look at it."""

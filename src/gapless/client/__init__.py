@@ -1,0 +1,1 @@
+"""The library that applications import; async first, sync beside it."""

@@ -1,0 +1,1 @@
+"""The world, for real: links, failure detector, configuration, health, logs."""

@@ -1,0 +1,253 @@
+"""A link: one connection with one peer, from the first byte to the last.
+
+In order, or ended: a link never skips a frame. It ends when either side hangs up, when the connection breaks, when the
+peer sends what cannot be read, when it is not heard from for too long, or when it does not read what is sent to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol, cast
+
+from gapless.model.batch import Bytes
+from gapless.model.errors import GaplessError, WireError
+from gapless.node.control import (
+    AnyControl,
+    Control,
+    Farewell,
+    Ping,
+    Pong,
+    decode_control,
+    encode_control,
+)
+from gapless.node.frames import CONTROL, PREAMBLE, FrameReader, frame_header
+
+
+class State(Enum):
+    """The life of a link."""
+
+    CONNECTING = "connecting"  # no connection yet
+    GREETING = "greeting"  # connected; hello or welcome not yet seen
+    OPEN = "open"
+    ENDED = "ended"
+
+
+TRANSITIONS: dict[State, tuple[State, ...]] = {
+    State.CONNECTING: (State.GREETING, State.ENDED),
+    State.GREETING: (State.OPEN, State.ENDED),
+    State.OPEN: (State.ENDED,),
+    State.ENDED: (),
+}
+
+
+class Pace:
+    """How often to ask whether the peer is there, how long to wait, and how much may lie unsent."""
+
+    __slots__ = ("frame_bytes_max", "handshake_s", "heartbeat_s", "suspect_after_s", "unsent_bytes_max")
+
+    def __init__(
+        self,
+        heartbeat_ms: int = 1_000,
+        suspect_after_ms: int = 5_000,
+        handshake_ms: int = 5_000,
+        frame_bytes_max: int = 16 << 20,
+        unsent_bytes_max: int = 64 << 20,
+    ) -> None:
+        self.heartbeat_s = heartbeat_ms / 1000
+        self.suspect_after_s = suspect_after_ms / 1000
+        self.handshake_s = handshake_ms / 1000
+        self.frame_bytes_max = frame_bytes_max
+        self.unsent_bytes_max = unsent_bytes_max
+
+
+class LinkOwner(Protocol):
+    """Whoever has links: a broker or a client's connection."""
+
+    def link_connected(self, link: Link) -> None:
+        """The connection stands; nothing has been said yet."""
+        ...
+
+    def link_control(self, link: Link, message: AnyControl) -> None:
+        """The peer's host says something."""
+        ...
+
+    def link_frame(self, link: Link, channel: int, data: memoryview) -> None:
+        """A message for a space has arrived. May raise WireError."""
+        ...
+
+    def link_ended(self, link: Link, reason: str) -> None:
+        """The link is over; called once, for every link that was connected."""
+        ...
+
+
+class Link(asyncio.BufferedProtocol):
+    """One connection. Its owner decides; this only keeps it alive and in order."""
+
+    def __init__(self, owner: LinkOwner, pace: Pace, number: int, dialled: bool) -> None:
+        self.owner = owner
+        self.pace = pace
+        self.number = number
+        self.dialled = dialled
+        self.state = State.CONNECTING
+        self.peer = ""  # the peer's node, once known
+        self.address = ""
+        self.farewell: Farewell | None = None  # what the peer said when it left
+        self.reason = ""
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        self.ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader(pace.frame_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._ending = False
+        self._heard = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+
+    # --- the connection ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet, and begin to watch."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own kind is not a subclass
+        transport = self._transport
+        self.address = _shown(transport.get_extra_info("peername"))
+        self._become(State.GREETING)
+        self._heard = self._loop.time()
+        transport.set_write_buffer_limits(high=1 << 30)
+        transport.write(PREAMBLE)
+        self._timer = self._loop.call_later(self.pace.handshake_s, self._watch_greeting)
+        self.owner.link_connected(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have arrived: hand on what is complete."""
+        self.received_bytes += nbytes
+        self._heard = self._loop.time()
+        if self.state is State.ENDED:
+            return
+        try:
+            for channel, data in self._reader.received(nbytes):
+                if channel == CONTROL:
+                    self._on_control(decode_control(data))
+                else:
+                    self.owner.link_frame(self, channel, data)
+                if self.state is State.ENDED:
+                    return
+        except WireError as error:
+            self.end(str(error), type(error).__name__)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._transport = None
+        why = f"the connection broke: {exc}" if exc else "the peer closed the connection"
+        if self.farewell is not None:
+            why = self.farewell.text
+        self._finish(why)
+
+    # --- what the owner does ----------------------------------------------------------------------------------------
+
+    def open(self, peer: str) -> None:
+        """The greeting is over."""
+        self.peer = peer
+        self._become(State.OPEN)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(self.pace.heartbeat_s, self._watch)
+
+    def say(self, message: Control) -> None:
+        """Say something to the peer's host."""
+        self.send(CONTROL, [encode_control(message)])
+
+    def send(self, channel: int, pieces: Sequence[Bytes]) -> None:
+        """Send one frame. On a link that has ended it goes nowhere, as it would on one about to end."""
+        transport = self._transport
+        if transport is None or self.state is State.ENDED:
+            return
+        length = sum(map(len, pieces))
+        self.sent_bytes += length
+        first = frame_header(channel, length) + bytes(pieces[0])
+        if len(pieces) == 1:
+            transport.write(first)
+        else:
+            transport.writelines([first, *pieces[1:]])
+        if transport.get_write_buffer_size() > self.pace.unsent_bytes_max and not self._ending:
+            self.end(f"the peer does not read: {transport.get_write_buffer_size()} bytes wait to be sent", "Overloaded")
+
+    def end(self, reason: str, code: str = "Closed") -> None:
+        """End the link, telling the peer why."""
+        if self.state is State.ENDED or self._ending:
+            return
+        self._ending = True
+        transport = self._transport
+        if transport is not None:
+            self.say(Farewell(code, reason))
+            if code == "Overloaded":
+                transport.abort()
+            else:
+                transport.close()
+                self._loop.call_later(1.0, transport.abort)
+        self._finish(reason)
+
+    def unsent(self) -> int:
+        """Bytes that the connection has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    # --- watching ---------------------------------------------------------------------------------------------------
+
+    def _on_control(self, message: AnyControl) -> None:
+        if isinstance(message, Ping):
+            self.say(Pong())
+        elif isinstance(message, Farewell):
+            self.farewell = message
+            if self._transport is not None:
+                self._transport.close()
+            self._finish(message.text)
+        elif not isinstance(message, Pong):
+            try:
+                self.owner.link_control(self, message)
+            except GaplessError as error:
+                self.end(str(error), type(error).__name__)
+
+    def _watch_greeting(self) -> None:
+        if self.state is State.GREETING:
+            self.end(f"the peer did not introduce itself within {self.pace.handshake_s:g} s", "Unreachable")
+
+    def _watch(self) -> None:
+        """The failure detector: ask when it is quiet, end the link when it stays quiet."""
+        if self.state is not State.OPEN:
+            return
+        quiet = self._loop.time() - self._heard
+        if quiet >= self.pace.suspect_after_s:
+            self.end(f"the peer was not heard from for {quiet:.1f} s", "Unreachable")
+            return
+        if quiet >= self.pace.heartbeat_s * 0.9:
+            self.say(Ping())
+        wait = min(self.pace.heartbeat_s, self.pace.suspect_after_s - quiet)
+        self._timer = self._loop.call_later(max(wait, 0.001), self._watch)
+
+    def _finish(self, reason: str) -> None:
+        if self.state is State.ENDED:
+            return
+        connected = self.state is not State.CONNECTING
+        self._become(State.ENDED)
+        self.reason = reason
+        self.ended.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if connected:
+            self._loop.call_soon(self.owner.link_ended, self, reason)
+
+    def _become(self, state: State) -> None:
+        assert state in TRANSITIONS[self.state], f"a link cannot go from {self.state.value} to {state.value}"
+        self.state = state
+
+
+def _shown(address: object) -> str:
+    if isinstance(address, tuple) and len(address) >= 2:
+        host, port = address[:2]
+        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+    return str(address)
