@@ -1,15 +1,15 @@
 """The history of a run: what each process journals, one event a line.
 
-One schema for the simulator, for real brokers and clients, and for the audit; docs/history.md tells it with examples. A history is a
-sequence of events. With `clock = "global"` on its `run` line (the simulator; processes of one machine, merged by `at`) the order
-of the lines is the order of time. With `clock = "causal"` only events of one `node` are ordered (by `n`), and what happened before
-what between processes follows from what was delivered.
+One schema for the simulator, for real brokers and clients, and for the audit; docs/history.md tells it with examples.
+A history is a sequence of events. With `clock = "global"` on its `run` line (the simulator; processes of one machine,
+merged by `at`) the order of the lines is the order of time. With `clock = "causal"` only events of one `node` are
+ordered (by `n`), and what happened before what between processes follows from what was delivered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from enum import Enum
+from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
 
@@ -36,7 +36,7 @@ OVER_BUDGET = "over-budget"  # of a fault: from here on more has failed at one t
 type_of_attribute = bool | int | float | str
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What happened. The words are those of GUARANTEES: a history is read with that page beside it."""
 
     RUN = "run"  # first line: version, and what the run promises to be (delivery, mode, faults)
@@ -70,31 +70,30 @@ class Kind(str, Enum):
 class Event(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     """One line of a history. Fields that do not belong to the kind of event are absent.
 
-    run           version delivery [space mode faults bound clock limits parents]   one for all spaces, or one for each space
-    publish       space source incarnation seq attributes body [order keys]   one line a publication, when it is handed in
+    run           version delivery [space mode faults bound clock limits parents]    for all spaces, or one for each
+    publish       space source incarnation seq attributes body [order keys]    one for each publication handed in
     accepted      space source incarnation seq last [pubend tick]    the range seq..last is accepted
-    refused       space source incarnation seq last reason           never sent on, never to be delivered
-    refused       space subscription reason                          a subscribe was refused
-    refused       node reason                                        a join or leave was refused
-    unknown       space source incarnation seq last                  the publisher gave up waiting, or its process died
-    subscribe     space subscription filter [topic total source incarnation seq]   the request; the last three: the cursor it presents
-    confirmed     space subscription [exceptions starts source incarnation seq]    promises hold from now on, but for the exceptions;
-                                                                     the last three: the position after which its home goes on
-    covered       space subscription exceptions                      these exceptions have ended
-    delivered     space subscription source incarnation seq body [attributes redelivered]   handed to the application
-    acknowledged  space subscription source incarnation seq          the application has taken over all up to here, in delivery order
+    refused       space source incarnation seq last reason    never sent on, never to be delivered
+    refused       space subscription reason    a subscribe was refused
+    refused       node reason    a join or leave was refused
+    unknown       space source incarnation seq last    the publisher gave up waiting, or its process died
+    subscribe     space subscription filter [topic total + the cursor presented: source incarnation seq]
+    confirmed     space subscription [exceptions starts + where its home goes on: source incarnation seq]
+    covered       space subscription exceptions    these exceptions have ended
+    delivered     space subscription source incarnation seq body [attributes redelivered]    handed to the application
+    acknowledged  space subscription source incarnation seq    all up to here, in delivery order, has been taken over
     unsubscribe   space subscription
-    gap           space subscription reason [source incarnation seq last | exceptions]   a promise given up, announced to the subscriber
-    dropped       space reason count [source incarnation seq last subscription]   a core let something go and says why
-    disconnected  node peer reason                                   a host ended a session on its own decision
-    crash         node                                               the process died; its memory is lost
+    gap           space subscription reason [source incarnation seq last | exceptions]    given up, and announced
+    dropped       space reason count [source incarnation seq last subscription]    a core let something go
+    disconnected  node peer reason    a host ended a session on its own decision
+    crash         node    the process died; its memory is lost
     restart       node
-    link-down     node peer     link-up  node peer                   the two ends of the link
-    fault         reason [node peer]                                 any other fault: stall, slow, pause, clock step, …, over-budget
-    calm                                                             no faults from here on
-    end                                                              the run was watched until here; liveness is judged here
-    held          node reason count                                  at the end: state that has not drained
-    join, leave   node [peer]     joined, left   node                a broker asks to enter or leave the overlay, and the answer
+    link-down     node peer    the two ends of the link; so for link-up
+    fault         reason [node peer]    any other fault: stall, slow, pause, clock step, …, over-budget
+    calm              no faults from here on
+    end               the run was watched until here; liveness is judged here
+    held          node reason count    at the end: state that has not drained
+    join          node [peer]    a broker asks to enter the overlay; `joined` answers. So for leave and left
     """
 
     event: Kind
