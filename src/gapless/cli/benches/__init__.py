@@ -1,0 +1,1 @@
+"""What `gapless bench` measures, and how. The rules are in docs/performance.md."""
