@@ -270,7 +270,8 @@ def _sign(node: Sign) -> Compute:
 
 def _arithmetic(node: Sum | Product) -> Compute:
     first = computer(node.first)
-    rest = tuple([(ARITHMETIC[sign], computer(operand)) for sign, operand in node.rest])
+    operators = [ARITHMETIC[sign] for sign, _ in node.rest]
+    rest = tuple(zip(operators, map(computer, [operand for _, operand in node.rest]), strict=True))
 
     def compute(attributes: Mapping[str, Any]) -> Scalar:
         total = first(attributes)

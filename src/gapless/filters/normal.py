@@ -14,6 +14,7 @@ Every step keeps all three truth values for every publication:
 
 from __future__ import annotations
 
+from itertools import repeat
 from math import isfinite
 
 from gapless.filters.evaluate import ARITHMETIC, compare_scalars, decider, negate
@@ -39,6 +40,7 @@ from gapless.filters.syntax import (
     Text,
     Truth,
     Value,
+    chain_of,
     real,
     text_of,
 )
@@ -51,7 +53,7 @@ _ESCAPE = "\\"
 def normalise(node: Condition, negated: bool = False) -> Condition:
     """The normal form of a condition, or of its NOT."""
     if isinstance(node, And | Or):
-        parts = [normalise(part, negated) for part in node.parts]
+        parts = list(map(normalise, node.parts, repeat(negated)))
         return joined(parts, isinstance(node, And) is not negated)
     if isinstance(node, Not):
         return normalise(node.operand, not negated)
@@ -197,8 +199,9 @@ def normal_value(node: Value) -> Value:
 
 
 def _arithmetic(kind: type[Sum | Product], first: Value, rest: list[tuple[str, Value]]) -> Value:
-    if isinstance(first, Sum | Product) and type(first) is kind:
-        first, rest = first.first, [*first.rest, *rest]
+    inner = chain_of(first, kind)
+    if inner is not None:
+        first, rest = inner.first, [*inner.rest, *rest]
     while rest and isinstance(first, Integer | Real) and isinstance(rest[0][1], Integer | Real):
         folded = _literal(ARITHMETIC[rest[0][0]](first.value, rest[0][1].value))
         if folded is None:
@@ -209,9 +212,10 @@ def _arithmetic(kind: type[Sum | Product], first: Value, rest: list[tuple[str, V
     first = _unsigned(first)
     operator, second = rest[0]
     if operator in ("+", "*"):
-        if isinstance(second, Sum | Product) and type(second) is kind:
+        inner = chain_of(second, kind)
+        if inner is not None:
             # a + (b + c) is (b + c) + a, and that is b + c + a.
-            return kind(second.first, (*second.rest, (operator, first), *rest[1:]))
+            return kind(inner.first, (*inner.rest, (operator, first), *rest[1:]))
         if _rank(second) < _rank(first):
             first, rest = second, [(operator, first), *rest[1:]]
     return kind(first, tuple(rest))

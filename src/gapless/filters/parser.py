@@ -32,6 +32,7 @@ from gapless.filters.syntax import (
     Text,
     Truth,
     Value,
+    chain_of,
     height_of,
     quoted,
     real,
@@ -193,15 +194,20 @@ class _Parser:
                 self.operators.append((_COMPARE, word + " AND", start))
                 return
         self.reduce(precedence)
-        if precedence == _COMPARE and self.operators and self.operators[-1][0] == _COMPARE:
-            raise error_at(self.text, at, "expected AND or OR: a comparison cannot be compared again")
+        if precedence == _COMPARE:
+            self.check_uncompared(at)
         self.operators.append((precedence, kind, at))
+
+    def check_uncompared(self, at: int) -> None:
+        """What stands left of a comparison must be a value."""
+        compared = bool(self.operators) and self.operators[-1][0] == _COMPARE
+        if compared or not isinstance(self.operands[-1][0], VALUES):
+            raise error_at(self.text, at, "expected AND or OR: a condition cannot be compared again")
 
     def read_test(self, token: Token) -> bool:
         """BETWEEN, LIKE, IN or IS after an operand. True when another operand must follow."""
         self.reduce(_COMPARE)
-        if self.operators and self.operators[-1][0] == _COMPARE:
-            raise error_at(self.text, token.at, "expected AND or OR: a comparison cannot be compared again")
+        self.check_uncompared(token.at)
         negated = token.kind == "NOT"
         if negated:
             token = self.take("BETWEEN", "LIKE", "IN")
@@ -307,7 +313,9 @@ class _Parser:
     def reduce_not(self, count: int) -> None:
         node, at = self.operands.pop()
         condition = self.condition(node, at)
-        self.operands.append((Not(condition) if count % 2 else condition, at))
+        if count % 2:
+            condition = condition.operand if isinstance(condition, Not) else Not(condition)
+        self.operands.append((condition, at))
 
     def reduce_comparison(self, operator: tuple[int, str, int]) -> None:
         _, word, at = operator
@@ -344,9 +352,10 @@ class _Parser:
         rest = tuple(
             [(word, self.numeric(node, at, word)) for (_, word, _), (node, at) in zip(run, operands[1:], strict=True)]
         )
-        if isinstance(first, Sum | Product) and type(first) is kind:
+        inner = chain_of(first, kind)
+        if inner is not None:
             # (a + b) + c is a + b + c: both go from left to right.
-            first, rest = first.first, first.rest + rest
+            first, rest = inner.first, inner.rest + rest
         self.operands.append((kind(first, rest), operands[0][1]))
 
     # ---------------------------------------------------------------- what an operand may be

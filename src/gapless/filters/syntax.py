@@ -142,6 +142,11 @@ def real(value: float) -> Real:
     return Real(value, repr(value))
 
 
+def chain_of(node: Value, kind: type[Sum | Product]) -> Sum | Product | None:
+    """The node, if it is a chain of this kind."""
+    return node if isinstance(node, Sum | Product) and type(node) is kind else None
+
+
 def children_of(node: Node) -> tuple[Node, ...]:
     """The nodes directly under this one."""
     if isinstance(node, And | Or):
@@ -235,8 +240,9 @@ def _condition(node: Condition) -> str:
         operand = _condition(node.operand)
         return f"NOT ({operand})" if isinstance(node.operand, And | Or) else f"NOT {operand}"
     joiner, loose = (" AND ", (Or, And)) if isinstance(node, And) else (" OR ", (Or,))
+    texts = list(map(_condition, node.parts))
     return joiner.join(
-        [f"({_condition(part)})" if isinstance(part, loose) else _condition(part) for part in node.parts]
+        [f"({text})" if isinstance(part, loose) else text for part, text in zip(node.parts, texts, strict=True)]
     )
 
 
