@@ -1,0 +1,164 @@
+"""The index of interests: what it answers, in which order, and what it leaves unlooked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gapless.filters import EVERY_ROW, FilterIndex, Interest
+from gapless.filters import index as index_module
+from gapless.filters.columns import View
+from gapless.model.batch import Batch
+from gapless.model.columns import batch_of_rows
+from gapless.model.types import Source
+
+
+def batch_of(*rows: dict[str, Any]) -> Batch:
+    """A batch with these attributes."""
+    return batch_of_rows(Source("p", 1), 1, rows, [b""] * len(rows))
+
+
+def many(count: int) -> Batch:
+    """A batch with a symbol of ten, a price and a topic a row."""
+    return batch_of(*[{"sym": f"S{row % 10}", "price": float(row), "topic": f"t/{row % 3}"} for row in range(count)])
+
+
+def plain(found: dict[Any, Any]) -> dict[Any, Any]:
+    """The rows as lists, so that they compare."""
+    return {owner: "all" if rows is EVERY_ROW else rows.tolist() for owner, rows in found.items()}
+
+
+@pytest.mark.parametrize("count", [4, 100])
+def test_owners_get_their_rows(count: int) -> None:
+    """Each owner gets the united rows of its interests, EVERY_ROW for all; who gets nothing is not named."""
+    index = FilterIndex()
+    index.add(Interest.parse("sym = 'S1'"), "one")
+    index.add(Interest.parse("sym IN ('S1', 'S2')"), "two")
+    index.add(Interest.parse("price < 1"), "two")
+    index.add(Interest.parse("sym = 'S3' AND price > 1000"), "none")
+    index.add(Interest.parse("price >= 0"), "every")
+    index.add(Interest.parse(""), "blank")
+    index.add(Interest.parse("sym = 'S1'"), "blank")
+    index.add(Interest.parse("price > 1", "t/0"), "topic")
+    index.add(Interest.parse("", "+/2"), "plus")
+    rows = range(count)
+    assert plain(index.match(many(count))) == {
+        "one": [row for row in rows if row % 10 == 1],
+        "two": [row for row in rows if row % 10 in (1, 2) or row == 0],
+        "every": "all",
+        "blank": "all",
+        "topic": [row for row in rows if row % 3 == 0 and row > 1],
+        "plus": [row for row in rows if row % 3 == 2],
+    }
+
+
+@pytest.mark.parametrize("count", [3, 50])
+def test_the_order_is_that_of_joining(count: int) -> None:
+    """Owners come in the order of their first call, whatever interest found them; who left and came back is last."""
+    index = FilterIndex()
+    index.add(Interest.parse("price >= 0"), "a")
+    index.add(Interest.parse("sym = 'S1'"), "b")
+    index.add(Interest.parse(""), "c")
+    index.add(Interest.parse("sym = 'S0'"), "d")
+    assert list(index.match(many(count))) == ["a", "b", "c", "d"]
+    index.remove(Interest.parse("price >= 0"), "a")
+    index.add(Interest.parse("price >= 0"), "a")
+    assert list(index.match(many(count))) == ["b", "c", "d", "a"] == list(index.owners)
+
+
+def test_what_was_added_twice_is_removed_twice() -> None:
+    """Two equal subscriptions of one owner count as two."""
+    index = FilterIndex()
+    assert index.add(Interest.parse("price > 3"), "a") is True
+    assert index.add(Interest.parse("3 < price"), "a") is False
+    assert index.add(Interest.parse("price > 3.0"), "b") is False
+    assert len(index) == 1
+    assert index.remove(Interest.parse("price > 3"), "a") is False
+    assert index.owners_of(Interest.parse("price > 3")) == ("a", "b")
+    assert index.remove(Interest.parse("price > 3"), "a") is False
+    assert index.owners_of(Interest.parse("price > 3")) == ("b",)
+    assert index.remove(Interest.parse("price > 3"), "b") is True
+    assert len(index) == 0 and index.match(many(20)) == {}
+
+
+def test_removing_what_is_not_there_is_a_key_error() -> None:
+    """A removal without its addition is a mistake of the caller and changes nothing."""
+    index = FilterIndex()
+    index.add(Interest.parse("a"), "x")
+    for interest, owner in ((Interest.parse("b"), "x"), (Interest.parse("a"), "y")):
+        with pytest.raises(KeyError):
+            index.remove(interest, owner)
+    assert index.interests_of("x") == (Interest.parse("a"),)
+
+
+def test_an_owner_leaves_with_all_its_interests() -> None:
+    """Removing an owner tells which interests nobody has any more, and leaves nothing behind."""
+    index = FilterIndex()
+    for text in ("sym = 'S1'", "price > 1", "", "sym IN ('S1', 'S2') AND price > 2"):
+        index.add(Interest.parse(text), "a")
+    index.add(Interest.parse("price > 1"), "b")
+    gone = index.remove_owner("a")
+    assert [interest.filter.text for interest in gone] == ["sym = 'S1'", "", "sym IN ('S1', 'S2') AND price > 2"]
+    assert index.remove_owner("a") == []
+    assert [interest.filter.text for interest in index] == ["price > 1"]
+    index.remove_owner("b")
+    left = vars(FilterIndex()) | {"_joined": index._joined}
+    assert vars(index) == left
+
+
+def test_only_what_the_batch_names_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand interests filed under other strings none is evaluated."""
+    index = FilterIndex()
+    for place in range(1000):
+        index.add(Interest.parse(f"sym = 'X{place}' AND price > {place}"), place)
+    index.add(Interest.parse("sym = 'S1' AND price > 5"), "mine")
+    looked: list[str] = []
+    mask, decide = index_module._Entry.mask, vars(index_module._Entry)["decide"].func
+
+    def watched_mask(entry: index_module._Entry, view: View) -> Any:
+        looked.append(entry.interest.filter.text)
+        return mask(entry, view)
+
+    def watched_decide(entry: index_module._Entry) -> Any:
+        looked.append(entry.interest.filter.text)
+        return decide(entry)
+
+    monkeypatch.setattr(index_module._Entry, "mask", watched_mask)
+    monkeypatch.setattr(index_module._Entry, "decide", property(watched_decide))
+    for count in (4, 100):
+        index.match(many(count))
+    assert set(looked) == {"sym = 'S1' AND price > 5"}
+
+
+def test_many_filed_interests_over_a_wide_batch() -> None:
+    """With more candidates than columns are worth, rows are looked at singly, and the answer is the same."""
+    index = FilterIndex()
+    for place in range(400):
+        index.add(Interest.parse(f"sym = 'S{place % 100}' AND price > {place}"), place % 7)
+    batch = batch_of(*[{"sym": f"S{row % 100}", "price": row * 3.0} for row in range(300)])
+    found = plain(index.match(batch))
+    for owner in range(7):
+        mine = index.interests_of(owner)
+        assert found[owner] == [
+            row for row, attributes in enumerate(batch.attributes) if any(one.matches(attributes) for one in mine)
+        ]
+
+
+def test_an_absent_string_is_not_the_empty_string() -> None:
+    """Rows without the attribute do not match a filter for the empty string, though the column stores one there."""
+    index = FilterIndex()
+    for place, text in enumerate(("", "a", "b", "c", "d")):
+        index.add(Interest.parse(f"s = '{text}'"), place)
+    rows: list[dict[str, Any]] = [{"s": ""}, {}, {"s": "a"}, {"s": None}, {"s": 5}] * 10
+    assert plain(index.match(batch_of(*rows)))[0] == list(range(0, 50, 5))
+    assert plain(index.match(batch_of(*rows[:5])))[0] == [0]
+
+
+def test_shared_answers_cannot_be_spoilt() -> None:
+    """The rows of small answers are shared between calls, so they are read-only."""
+    index = FilterIndex()
+    index.add(Interest.parse("price > 1"), "a")
+    rows = index.match(many(4))["a"]
+    with pytest.raises(ValueError, match="read-only"):
+        rows[0] = 3  # type: ignore[index]  # a slice would not take it, and this is none
