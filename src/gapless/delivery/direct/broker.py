@@ -79,7 +79,9 @@ class DirectBroker:
         self.settings = settings
         self.tuning = settings.tuning
         self.peers: dict[int, Peer] = {}
-        self.by_name: dict[str, int] = {}
+        self.by_name: dict[
+            tuple[Role, str], int
+        ] = {}  # the newest session of each; a client may be called like a broker
         self.interests = Interests(neighbours)
         self.index = FilterIndex()
         self.accepted = Watermarks(self.tuning.sources_max)
@@ -114,10 +116,11 @@ class DirectBroker:
         if session.role is Role.BROKER and session.peer not in self.interests.neighbours:
             self._hang_up(session.id, f"broker {session.peer!r} is not a neighbour of {self.me!r} in this tree")
             return self._done()
-        if session.peer in self.by_name:
-            self._part(self.by_name[session.peer])
+        name = (session.role, session.peer)
+        if name in self.by_name:
+            self._part(self.by_name[name])
         self.peers[session.id] = Peer(session, self.tuning.window_bytes)
-        self.by_name[session.peer] = session.id
+        self.by_name[name] = session.id
         self._send(session.id, Credit(self.tuning.window_bytes))
         if session.role is Role.BROKER:
             self.interests.rise(session.peer)
@@ -284,7 +287,11 @@ class DirectBroker:
     # --- interests --------------------------------------------------------------------------------------------------
 
     def on_subscribe(self, peer: Peer, message: Subscribe, now: Now) -> None:
-        """A client wants something: tell the neighbours, and confirm when they know."""
+        """A client wants something: tell the neighbours, and confirm when they know.
+
+        It is matched only from its confirmation on. A neighbour may still send what another subscription of the same
+        interest asked for, stop when that one ends, and begin again: delivering that would be a start with a gap behind it.
+        """
         number = message.subscription
         try:
             interest = Interest.parse(message.filter, message.topic)
@@ -295,7 +302,6 @@ class DirectBroker:
             self._hang_up(peer.session.id, f"subscribed twice under the number {number}")
             return
         peer.interests[number] = interest
-        self.index.add(interest, (peer.session.id, number))
         self.interests.hold(interest, LOCAL)
         self._spread(interest.key)
         self.interests.ask(Asked(peer.session.id, number), LOCAL)
@@ -306,7 +312,7 @@ class DirectBroker:
         if interest is None:
             return
         self.interests.forget_one(Asked(peer.session.id, message.subscription))
-        self.index.remove(interest, (peer.session.id, message.subscription))
+        self.index.remove_owner((peer.session.id, message.subscription))
         self.interests.drop(interest.key, LOCAL)
         self._spread(interest.key)
 
@@ -314,14 +320,18 @@ class DirectBroker:
         """A neighbour tells what is wanted behind it: pass it on, and confirm when everybody knows."""
         name, owner = peer.session.peer, (peer.session.id, LINK)
         touched: list[str] = []
-        for texts in message.remove:
-            interest = Interest.parse(*texts)
+        try:
+            removed = [Interest.parse(*texts) for texts in message.remove]
+            added = [Interest.parse(*texts) for texts in message.add]
+        except FilterError as error:
+            self._hang_up(peer.session.id, f"wants what cannot be read: {error}")
+            return
+        for interest in removed:
             del peer.interests[interest.key]
             self.index.remove(interest, owner)
             self.interests.drop(interest.key, name)
             touched.append(interest.key)
-        for texts in message.add:
-            interest = Interest.parse(*texts)
+        for interest in added:
             peer.interests[interest.key] = interest
             self.index.add(interest, owner)
             self.interests.hold(interest, name)
@@ -335,14 +345,14 @@ class DirectBroker:
 
     def _spread(self, *touched: str) -> None:
         for name, want in self.interests.changes(touched or None):
-            self._send(self.by_name[name], want)
+            self._send(self.by_name[Role.BROKER, name], want)
 
     # --- sessions ---------------------------------------------------------------------------------------------------
 
     def _part(self, session: int) -> None:
         """Forget a session and everything that stood on it."""
         peer = self.peers.pop(session)
-        del self.by_name[peer.session.peer]
+        del self.by_name[peer.session.role, peer.session.peer]
         lost = 0
         for item in peer.outbox.clear():
             lost += item.rows
@@ -352,7 +362,7 @@ class DirectBroker:
         broker = peer.session.role is Role.BROKER
         holder = peer.session.peer if broker else LOCAL
         for number, interest in peer.interests.items():
-            self.index.remove(interest, (session, LINK if broker else int(number)))
+            self.index.remove_owner((session, LINK if broker else number))
             self.interests.drop(interest.key, holder)
         self.interests.forget(session)
         if broker:
@@ -376,8 +386,12 @@ class DirectBroker:
         for pending in self.interests.answered():
             session, number = pending.asked
             exceptions = tuple(pending.exceptions)
-            client = self.peers[session].session.role is Role.CLIENT
-            self._send(session, Confirm(number, exceptions) if client else Wanted(number, exceptions))
+            peer = self.peers[session]
+            if peer.session.role is Role.CLIENT:
+                self.index.add(peer.interests[number], (session, number))
+                self._send(session, Confirm(number, exceptions))
+            else:
+                self._send(session, Wanted(number, exceptions))
         effects, self.effects = self.effects, []
         return effects
 
