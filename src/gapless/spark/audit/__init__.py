@@ -1,0 +1,67 @@
+"""The audit: judges journals of any size by the names in GUARANTEES, on Spark, independently of the in-process checker.
+
+`audit` reads journals and gives an `AuditVerdict`. docs/audit.md says what is judged and how.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gapless.spark.audit.errors import JournalError
+from gapless.spark.audit.files import find_journals
+from gapless.spark.audit.verdict import JUDGED_PROMISES, AuditVerdict, PromiseVerdict, Result, Violation, Witness
+from gapless.spark.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "JUDGED_PROMISES",
+    "AuditVerdict",
+    "JournalError",
+    "PromiseVerdict",
+    "Result",
+    "Violation",
+    "Witness",
+    "audit",
+]
+
+_BYTES_AT_ONCE = 32 << 20  # of journals, for one task after a shuffle: sorted in memory
+
+
+def audit(paths: Sequence[Path], session: SparkSession | None = None, report: Path | None = None) -> AuditVerdict:
+    """Judge the run whose journals `paths` name: files, or folders of them.
+
+    Without a `session`, one in local mode is started and stopped. With `report`, the verdict is also written there: as
+    `verdict.json` and `verdict.txt`. Raises `JournalError` where the journals are missing or cannot be read in full.
+    """
+    journals = find_journals(paths)
+    if session is not None:
+        verdict = _judge(session, journals)
+    else:
+        verdict = _judge_alone(journals)
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        (report / "verdict.json").write_text(verdict.to_json(), encoding="utf-8")
+        (report / "verdict.txt").write_text(verdict.render(), encoding="utf-8")
+    return verdict
+
+
+def _judge_alone(journals: Sequence[Path]) -> AuditVerdict:
+    size = sum(path.stat().st_size for path in journals)
+    tasks = max(os.cpu_count() or 1, -(-size // _BYTES_AT_ONCE))
+    session = local_session("gapless audit", None, **{"spark.sql.shuffle.partitions": str(tasks)})
+    try:
+        return _judge(session, journals)
+    finally:
+        session.stop()
+
+
+def _judge(session: SparkSession, journals: Sequence[Path]) -> AuditVerdict:
+    # Spark is an extra: without it, this package still imports, and `local_session` says what to install.
+    from gapless.spark.audit.judge import judge
+
+    return judge(session, journals)
