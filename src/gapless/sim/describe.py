@@ -1,0 +1,36 @@
+"""Messages as a reader of traces wants to see them."""
+
+from __future__ import annotations
+
+from gapless.delivery.port import Message
+from gapless.model.batch import Batch, Rows
+
+
+def described(message: Message) -> str:
+    """One line: the name of the message, and what it says."""
+    words = [str(type(message).__struct_config__.tag)]
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if isinstance(value, Batch):
+            words.append(range_of(value))
+        elif value not in ("", ()):
+            words.append(_told(value))
+    return " ".join(words)
+
+
+def range_of(batch: Batch, rows: Rows | None = None) -> str:
+    """The publications by source and seq."""
+    seqs = (batch.seqs if rows is None else batch.seqs[rows]).tolist()
+    if len(seqs) == 1:
+        return f"{batch.source}:{seqs[0]}"
+    if seqs[-1] - seqs[0] == len(seqs) - 1:
+        return f"{batch.source}:{seqs[0]}-{seqs[-1]}"
+    return f"{batch.source}:{','.join(map(str, seqs))}"
+
+
+def _told(value: object) -> str:
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_told, value)) + ")"
+    if isinstance(value, bytes):
+        return f"{len(value) // 4} rows" if value else "all"
+    return str(value)
