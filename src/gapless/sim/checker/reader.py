@@ -313,7 +313,6 @@ class _Reader:
     def on_unsubscribe(self, when: int, event: Event) -> None:
         subscription = self.subscription(event)
         subscription.ended = self.mark(when, event)
-        subscription.pending = None
 
     # --- the world ----------------------------------------------------------------------------------------------------
 

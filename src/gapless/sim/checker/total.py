@@ -50,16 +50,16 @@ class Columns(NamedTuple):
     """A row for each D(s): where each publication stands in it, and whether it is owed."""
 
     lives: list[tuple[Subscription, Life]]
-    places: NDArray[np.int64]  # NOWHERE when not delivered
+    places: NDArray[np.int32]  # NOWHERE when not delivered
     owed: NDArray[np.bool_]
 
 
-NOWHERE = np.iinfo(np.int64).max
+NOWHERE = np.iinfo(np.int32).max
 
 
 def _columns(view: View, debts: Debts) -> Columns:
     lives = [(subscription, life) for subscription in view.subscriptions for life in subscription.lives]
-    places = np.full((len(lives), len(view.publications)), NOWHERE, np.int64)
+    places = np.full((len(lives), len(view.publications)), NOWHERE, np.int32)
     owed = np.empty(places.shape, np.bool_)
     for row, (subscription, life) in enumerate(lives):
         owed[row] = debts.owed(subscription)
@@ -97,12 +97,10 @@ def _split(pair: Pair, total: Publication, other: Publication, one: Split, two: 
         f"{second.name} delivered {other} without {total} before it; "
         f"they share key {pair[1]!r} of topic {pair[0]!r}"
     )
-    events = [(life, publication) for life in (first_life, second_life) for publication in (total, other)]
-    deliveries = [
-        life.handed[life.places[publication.identity]].event
-        for life, publication in events
-        if publication.identity in life.places
-    ]
+    deliveries: list[Event] = []
+    for life in (first_life, second_life):
+        places = sorted(life.places[each.identity] for each in (total, other) if each.identity in life.places)
+        deliveries += [life.handed[place].event for place in places]
     witness = (total.event, other.event, *deliveries)
     return Violation("key-total-order", first.name, message, witness)
 
