@@ -365,7 +365,8 @@ def documented() -> dict[tuple[str, str], tuple[str, str]]:
 def test_the_page_has_every_key_with_its_type_and_default() -> None:
     """docs/configuration.md has exactly the keys that are read, with the type and default that they have."""
     words = {REQUIRED: "required", None: "none", "{}": "empty", "False": "`false`"}
-    inherited = {"body_bytes_max": "`limits.body_bytes_max`", "credit_bytes": "`tuning.credit_bytes`"}
+    inherited = {"body_bytes_max": "`limits.body_bytes_max`"}
+    inherited |= {key: f"`tuning.{key}`" for key in ("credit_bytes", "patience_ms", "grace_ms", "sources_max")}
     expected: dict[tuple[str, str], tuple[str, str]] = {}
     for table, keys in SCHEMA.items():
         for key in keys:

@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from gapless.delivery.port import Refused, SpaceSettings
-from gapless.model.batch import Batch
+from gapless.model.batch import Batch, Column, Texts
+from gapless.model.errors import WireError
+from gapless.model.types import INT64_MAX, AttributeType
+
+MICROSECOND_FIRST = -62_135_596_800_000_000  # the year 1
+MICROSECOND_LAST = 253_402_300_799_999_999  # the year 9999
 
 
 def refusal_of(batch: Batch, settings: SpaceSettings) -> Refused | None:
     """Why this space cannot take the batch, or None. Raises WireError when it is malformed."""
     batch.validate()
-    offsets = batch.bodies.offsets
-    longest = int(np.diff(offsets.astype(np.int64)).max())
+    if batch.last > INT64_MAX or batch.header.incarnation > INT64_MAX:
+        raise WireError(f"a batch of {batch.source} has numbers beyond 63 bits")
+    return _too_large(batch, settings) or _mistyped(batch, settings)
+
+
+def _too_large(batch: Batch, settings: SpaceSettings) -> Refused | None:
+    longest = _longest(batch.bodies)
     if longest > settings.body_bytes_max:
         return Refused(
             "TooLarge",
             f"a body of {longest} bytes for space {settings.name!r}, which takes at most {settings.body_bytes_max}: "
             "send it in parts, or raise body_bytes_max",
         )
+    count = _attributes_of_widest(batch, settings.attributes_max)
+    if count > settings.attributes_max:
+        return Refused(
+            "TooLarge",
+            f"a publication with {count} attributes for space {settings.name!r}, which takes at most "
+            f"{settings.attributes_max}: put some of them into the body, or raise attributes_max",
+        )
+    for column in batch.columns:
+        length = _longest(column.raw) if isinstance(column.raw, Texts) else 0
+        if length > settings.attribute_bytes_max:
+            return Refused(
+                "TooLarge",
+                f"attribute {column.name!r} of {length} bytes for space {settings.name!r}, which takes at most "
+                f"{settings.attribute_bytes_max}: put it into the body, or raise attribute_bytes_max",
+            )
+    return None
+
+
+def _mistyped(batch: Batch, settings: SpaceSettings) -> Refused | None:
     for name, declared in settings.attributes.items():
         for column in batch.columns_named(name):
             if column.type is not declared:
@@ -27,4 +58,30 @@ def refusal_of(batch: Batch, settings: SpaceSettings) -> Refused | None:
                     f"attribute {name!r} is {column.type.name.lower()}, but space {settings.name!r} declares it as "
                     f"{declared.name.lower()}: publish it with that type",
                 )
+    for column in batch.columns:
+        if column.type is AttributeType.TIMESTAMP and _beyond_calendar(column):
+            return Refused("AttributeTypeError", f"timestamp {column.name!r} is outside the years 1 to 9999")
     return None
+
+
+def _longest(texts: Texts) -> int:
+    return int(np.diff(texts.offsets.astype(np.int64)).max())
+
+
+def _attributes_of_widest(batch: Batch, enough: int) -> int:
+    """How many attributes the row with the most of them has; not looked for when there are few columns."""
+    if batch.header.columns <= enough:
+        return batch.header.columns
+    return int(_counts(batch.columns, batch.rows).max())
+
+
+def _counts(columns: Iterable[Column], rows: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    counts = np.zeros(rows, np.int64)
+    for column in columns:
+        counts += 1 if column.valid is None else column.valid
+    return counts
+
+
+def _beyond_calendar(column: Column) -> bool:
+    values = column.values if column.valid is None else column.values[column.valid]
+    return bool(((values < MICROSECOND_FIRST) | (values > MICROSECOND_LAST)).any())

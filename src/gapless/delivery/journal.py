@@ -116,6 +116,14 @@ class Journal:
         """This process ends its session with a peer, on its own decision."""
         self.write(Kind.DISCONNECTED, now, peer=peer, reason=reason)
 
+    def link_up(self, peer: str, now: Now) -> None:
+        """This process has a session with a neighbour."""
+        self.write(Kind.LINK_UP, now, peer=peer)
+
+    def link_down(self, peer: str, now: Now) -> None:
+        """This process has lost its session with a peer."""
+        self.write(Kind.LINK_DOWN, now, peer=peer)
+
     def held(self, space: str, held: dict[str, int], now: Now) -> None:
         """At the end: what has not drained."""
         for reason, count in held.items():

@@ -45,10 +45,13 @@ class Message(msgspec.Struct, frozen=True, tag_field="m", array_like=True):
     """What cores say to each other. The families are unions of tagged structs in each delivery's `messages`."""
 
 
+WINDOW_BYTES = 4 << 20  # the default of `credit_bytes` in configurations and of `window_bytes` here
+
+
 class Tuning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Constants that change how a delivery behaves but never what it promises. The simulator draws them."""
 
-    window_bytes: int = 4 << 20  # what a peer may send before its receiver has passed some of it on
+    window_bytes: int = WINDOW_BYTES  # what a peer may send before its receiver has passed some of it on
     patience_ms: int = 1000  # how long data waits for a subscriber that does not read before it is dropped (direct)
     grace_ms: int = 5000  # how long a broker that starts waits for its neighbours before it confirms without them
     sources_max: int = 1 << 16  # how many sources are remembered for the test of order and repetition
@@ -61,6 +64,8 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     delivery: str = "direct"
     attributes: dict[str, AttributeType] = {}  # declared types, enforced
     body_bytes_max: int = 8 << 20
+    attributes_max: int = 1024  # of one publication
+    attribute_bytes_max: int = 16 << 20  # of one string, in UTF-8
     tuning: Tuning = Tuning()
 
 

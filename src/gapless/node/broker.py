@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
 
 from gapless.delivery.port import Note, Role, SpaceSettings
 from gapless.delivery.port import Tuning as CoreTuning
 from gapless.model.errors import ConfigError, WireError
+from gapless.node.clock import now
 from gapless.node.config import ClusterConfig, SpaceConfig
 from gapless.node.control import AnyControl, Hello, NotOpened, Open, Opened, Welcome
-from gapless.node.journal import Journal
+from gapless.node.dialler import Dialler
+from gapless.node.greeting import Doorkeeper
+from gapless.node.journal import GOODBYE, Journal
 from gapless.node.link import Link, Pace, State
 from gapless.node.logs import Logger
 from gapless.node.space import Space
+
+CHANNEL_MAX = (1 << 16) - 1
+CONTROL_UNSENT_MAX = 8 << 20  # beside publications, which credits bound, so much may wait for a peer that reads slowly
 
 
 class Broker:
@@ -29,21 +33,18 @@ class Broker:
         self.own = config.broker(me)
         self.log = logger
         self.journal = journal
-        self.pace = Pace(
-            config.tuning.heartbeat_ms,
-            config.tuning.suspect_after_ms,
-            config.tuning.handshake_ms,
-            config.limits.frame_bytes_max,
-        )
+        self.pace = _pace(config)
+        self.neighbours = tuple(config.tree().neighbours(me))
         self.links: dict[int, Link] = {}
-        self.roles: dict[int, Role] = {}
+        self.roles: dict[int, Role] = {}  # of links that are open
         self.latest: dict[str, int] = {}  # the newest link of each peer
         self.channels: dict[tuple[int, int], Space] = {}  # link and channel
         self.spaces: dict[str, Space] = {}
         self.started = time.monotonic()
         self.draining = False
         self._numbers = 0
-        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._door = Doorkeeper(config, me)
+        self._dialler = Dialler(config, self.pace, self._new_link, logger)
         self._server: asyncio.Server | None = None
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -54,26 +55,23 @@ class Broker:
         address = self.own.listen
         try:
             self._server = await loop.create_server(
-                lambda: self._new_link(dialled=False), address.host, address.port, family=_family(address.host)
+                lambda: self._new_link(dialled=False), address.host, address.port, family=family_of(address.host)
             )
         except OSError as error:
             raise ConfigError(
-                f"broker {self.me!r} cannot listen on {address}: {error.strerror or error}; "
+                f"broker {self.me!r} cannot listen on {address}: {cause_of(error)}; "
                 "stop what uses that port, or give the broker another `listen`"
             ) from None
-        tree = self.config.tree()
         parent = self.own.parent
-        for space in self.config.spaces:
-            self.spaces[space.name] = Space(
-                self.me,
-                _settings(space),
-                tuple(tree.neighbours(self.me)),
-                (parent,) if parent else (),
-                self._dial,
-                self._on_note,
+        for config in self.config.spaces:
+            settings = settings_of(config, self.config)
+            if self.journal is not None:
+                self.journal.space(settings)
+            self.spaces[config.name] = Space(
+                self.me, settings, self.neighbours, (parent,) if parent else (), self._dialler.dial, self._on_note
             )
-        for space_host in self.spaces.values():
-            space_host.start()
+        for space in self.spaces.values():
+            space.start()
         self.log.info("listening", broker=self.me, cluster=self.config.name, listen=str(address))
 
     async def drain(self) -> None:
@@ -82,22 +80,28 @@ class Broker:
         self.log.info("draining", broker=self.me)
         if self._server is not None:
             self._server.close()
+        self._dialler.stop()
         until = time.monotonic() + self.config.tuning.drain_ms / 1000
-        await _until(lambda: not self._queued(), until)
-        for task in self._dialling.values():
-            task.cancel()
+        await _until(lambda: not self.queued(), until)
+        left = self.queued()
         links = list(self.links.values())
         for link in links:
-            link.end(f"broker {self.me!r} is going down", "Closed")
-        await _until(lambda: not any(link.unsent() for link in links), until)
+            link.end(f"broker {self.me!r} is going down")
+        await _until(lambda: not any(link.unsent() for link in links), max(until, time.monotonic() + 0.5))
+        await asyncio.sleep(0)  # links that have ended tell their owner in the next turn of the loop
         if self.journal is not None:
-            self.journal.close()
-        self.log.info("stopped", broker=self.me)
+            for space in self.spaces.values():
+                self.journal.held(space.settings.name, space.core.held(), now())
+            self.journal.close(goodbye=True)
+        if left:
+            self.log.warning("stopped before everything was sent", broker=self.me, left=left)
+        else:
+            self.log.info("stopped", broker=self.me)
 
-    def _queued(self) -> int:
-        return sum(link.unsent() for link in self.links.values()) + sum(
-            space.core.held().get("waiting", 0) for space in self.spaces.values()
-        )
+    def queued(self) -> int:
+        """What has not gone out: bytes on links, messages in cores."""
+        unsent = sum(link.unsent() for link in self.links.values())
+        return unsent + sum(space.core.held().get("waiting", 0) for space in self.spaces.values())
 
     # --- links ------------------------------------------------------------------------------------------------------
 
@@ -113,17 +117,15 @@ class Broker:
 
     def link_control(self, link: Link, message: AnyControl) -> None:
         """The other host says something."""
-        if isinstance(message, Hello) and not link.dialled and link.state is State.GREETING:
+        greeting, is_open = link.state is State.GREETING, link.state is State.OPEN
+        if isinstance(message, Hello) and not link.dialled and greeting:
             self._on_hello(link, message)
-        elif isinstance(message, Welcome) and link.dialled and link.state is State.GREETING:
+        elif isinstance(message, Welcome) and link.dialled and greeting:
             self._on_welcome(link, message)
-        elif isinstance(message, Open) and not link.dialled and link.state is State.OPEN:
+        elif isinstance(message, Open) and not link.dialled and is_open:
             self._on_open(link, message)
-        elif isinstance(message, Opened) and link.dialled and (link.number, message.channel) in self.channels:
-            self.channels[link.number, message.channel].session_up(link, message.channel, Role.BROKER)
-        elif isinstance(message, NotOpened) and link.dialled:
-            self.channels.pop((link.number, message.channel), None)
-            self.log.warning("space not shared", peer=link.peer, reason=message.text)
+        elif isinstance(message, Opened | NotOpened) and link.dialled and is_open:
+            self._on_answer(link, message)
         else:
             raise WireError(f"{type(message).__name__} makes no sense here")
 
@@ -135,27 +137,36 @@ class Broker:
         space.frame(link, data)
 
     def link_ended(self, link: Link, reason: str) -> None:
-        """Tell the spaces, and the log."""
+        """Tell the journal, the spaces, and the log."""
         self.links.pop(link.number, None)
         role = self.roles.pop(link.number, None)
+        if role is not None:
+            self._journal_end(link, role, reason)
         if self.latest.get(link.peer) == link.number:
             del self.latest[link.peer]
         for key in [key for key in self.channels if key[0] == link.number]:
             self.channels.pop(key).session_down(link)
-        say = self.log.info if role is Role.CLIENT else self.log.warning
-        say("link ended", peer=link.peer or "unknown", address=link.address, reason=reason)
+        if role is None and link.dialled:
+            return  # the dialler tells, and only the first time
+        told = self.log.info if role is Role.CLIENT or self.draining else self.log.warning
+        told("link ended", peer=link.peer or "unknown", address=link.address, reason=reason)
+
+    def _journal_end(self, link: Link, role: Role, reason: str) -> None:
+        """Losing a peer is a fault; sending one away is our decision; a peer that said farewell tells of it itself."""
+        if self.journal is None:
+            return
+        if self.draining and link.code == "Closed":
+            self.journal.disconnected(link.peer, GOODBYE, now())
+        elif link.code and link.code != "Unreachable":
+            self.journal.disconnected(link.peer, f"{link.code.lower()}: {reason}", now())
+        elif role is Role.BROKER or link.farewell is None:
+            self.journal.link_down(link.peer, now())
 
     # --- greeting ---------------------------------------------------------------------------------------------------
 
     def _on_hello(self, link: Link, hello: Hello) -> None:
-        if self.draining:
-            link.end(f"broker {self.me!r} is going down: use another server", "Unreachable")
-            return
-        if hello.cluster and hello.cluster != self.config.name:
-            link.end(f"this broker belongs to cluster {self.config.name!r}, not to {hello.cluster!r}", "ConfigError")
-            return
-        if hello.role is Role.BROKER:
-            self.config.broker(hello.node)
+        self._door.check_open(self.draining)
+        self._door.check_hello(hello)
         tuning = self.config.tuning
         link.say(
             Welcome(
@@ -164,122 +175,106 @@ class Broker:
                 tuning.heartbeat_ms,
                 tuning.suspect_after_ms,
                 self.config.limits.frame_bytes_max,
+                str(self.own.http or ""),
             )
         )
         self._opened(link, hello.node, hello.role)
 
     def _on_welcome(self, link: Link, welcome: Welcome) -> None:
+        self._door.check_welcome(welcome, self._dialler.expected(link))
         self._opened(link, welcome.node, Role.BROKER)
         for channel, space in enumerate(self.spaces.values(), 1):
             self.channels[link.number, channel] = space
             link.say(Open(channel, space.settings.name))
 
     def _opened(self, link: Link, peer: str, role: Role) -> None:
-        older = self.latest.get(peer)
+        older = self.links.get(self.latest.get(peer, 0))
         link.open(peer)
         self.latest[peer] = link.number
         self.roles[link.number] = role
-        if older is not None and older in self.links:
-            self.links[older].end(f"{peer!r} has opened a newer link", "Closed")
+        if older is not None:
+            older.end(
+                f"{peer!r} has connected to broker {self.me!r} anew; only the newest link of a name stays", "Fenced"
+            )
+        if self.journal is not None and role is Role.BROKER:
+            self.journal.link_up(peer, now())
         self.log.info("link open", peer=peer, role=str(role), address=link.address)
 
     def _on_open(self, link: Link, message: Open) -> None:
         space = self.spaces.get(message.space)
         if space is None:
             known = ", ".join(self.spaces)
-            text = f"cluster {self.config.name!r} has no space {message.space!r}; it has: {known}"
+            text = f"cluster {self.config.name!r} has no space {message.space[:64]!r}; it has: {known}"
             link.say(NotOpened(message.channel, "UnknownSpace", text))
             return
-        if (link.number, message.channel) in self.channels or message.channel < 1:
+        if not 1 <= message.channel <= CHANNEL_MAX or (link.number, message.channel) in self.channels:
             raise WireError(f"channel {message.channel} cannot be opened")
+        if link.number in space.links:
+            raise WireError(f"space {message.space!r} is open on this link already")
         self.channels[link.number, message.channel] = space
         link.say(Opened(message.channel, space.settings))
         space.session_up(link, message.channel, self.roles[link.number])
 
-    # --- dialling ---------------------------------------------------------------------------------------------------
-
-    def _dial(self, peer: str) -> None:
-        if peer not in self._dialling:
-            self._dialling[peer] = asyncio.get_running_loop().create_task(self._keep_dialled(peer), name=f"dial {peer}")
-
-    async def _keep_dialled(self, peer: str) -> None:
-        """Have a link with this peer whenever it can be had."""
-        tuning = self.config.tuning
-        address = self.config.broker(peer).listen
-        wait = tuning.redial_min_ms
-        quiet = False
-        while True:
-            if peer not in self.latest:
-                try:
-                    link = await self._connect(address.host, address.port)
-                    wait = tuning.redial_min_ms
-                    quiet = False
-                    await link.ended.wait()
-                except (OSError, TimeoutError) as error:
-                    if not quiet:
-                        self.log.warning("cannot reach broker", peer=peer, address=str(address), reason=str(error))
-                    quiet = True
-                    wait = min(wait * 2, tuning.redial_max_ms)
-            await asyncio.sleep(wait / 1000 * random.uniform(0.5, 1.0))
-
-    async def _connect(self, host: str, port: int) -> Link:
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(self.pace.handshake_s):
-            _, link = await loop.create_connection(lambda: self._new_link(dialled=True), host, port)
-        return link
+    def _on_answer(self, link: Link, message: Opened | NotOpened) -> None:
+        space = self.channels.get((link.number, message.channel))
+        if space is None or link.number in space.links:
+            raise WireError(f"channel {message.channel} was not asked for")
+        if isinstance(message, NotOpened):
+            del self.channels[link.number, message.channel]
+            self.log.warning("space not shared", peer=link.peer, space=space.settings.name, reason=message.text[:500])
+            return
+        if message.settings != space.settings:
+            self.log.warning("space configured differently", peer=link.peer, space=space.settings.name)
+        space.session_up(link, message.channel, Role.BROKER)
 
     # --- telling ----------------------------------------------------------------------------------------------------
 
     def _on_note(self, space: str, note: Note) -> None:
         if self.journal is not None:
-            self.journal.note(space, note)
-
-    def status(self) -> dict[str, Any]:
-        """What this broker knows of itself."""
-        tree = self.config.tree()
-        clients = sum(role is Role.CLIENT for role in self.roles.values())
-        return {
-            "broker": self.me,
-            "cluster": self.config.name,
-            "uptime_s": round(time.monotonic() - self.started, 3),
-            "draining": self.draining,
-            "clients": clients,
-            "neighbours": {peer: "up" if peer in self.latest else "down" for peer in tree.neighbours(self.me)},
-            "spaces": {
-                name: {
-                    "delivery": space.settings.delivery,
-                    "sessions": len(space.links),
-                    "held": space.core.held(),
-                    **space.counters.as_dict(),
-                }
-                for name, space in self.spaces.items()
-            },
-        }
-
-    def healthy(self) -> tuple[bool, str]:
-        """Whether it should be sent work, and why not."""
-        if self.draining:
-            return False, "draining"
-        parent = self.own.parent
-        if parent and parent not in self.latest:
-            return True, f"parent {parent} is out of reach"
-        return True, "ok"
+            self.journal.note(space, note, now())
 
 
 async def _until(true: Callable[[], bool], deadline: float) -> None:
-    while not true() and time.monotonic() < deadline:  # noqa: ASYNC110 - queues in cores have no event to wait for
+    while not true() and time.monotonic() < deadline:  # noqa: ASYNC110  # queues in cores have no event to wait for
         await asyncio.sleep(0.01)
 
 
-def _family(host: str) -> int:
+def family_of(host: str) -> int:
+    """The kind of address to listen on."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _settings(space: SpaceConfig) -> SpaceSettings:
+def cause_of(error: OSError) -> str:
+    """What the operating system says, without what we know already."""
+    said = error.strerror or str(error)
+    return said.rpartition(": ")[2].lower() or "unknown error"
+
+
+def _pace(config: ClusterConfig) -> Pace:
+    """An honest peer grants at most its credit in each space; what waits beyond that, it does not mean to read."""
+    credit = sum(space.credit_bytes for space in config.spaces)
+    return Pace(
+        config.tuning.heartbeat_ms,
+        config.tuning.suspect_after_ms,
+        config.tuning.handshake_ms,
+        config.limits.frame_bytes_max,
+        credit + len(config.spaces) * config.limits.frame_bytes_max + CONTROL_UNSENT_MAX,
+    )
+
+
+def settings_of(space: SpaceConfig, cluster: ClusterConfig) -> SpaceSettings:
+    """What the cores of a space are told of the configuration."""
     return SpaceSettings(
         name=space.name,
         delivery=space.delivery,
         attributes=dict(space.attributes),
         body_bytes_max=space.body_bytes_max,
-        tuning=CoreTuning(window_bytes=space.credit_bytes),
+        attributes_max=cluster.limits.attributes_max,
+        attribute_bytes_max=cluster.limits.attribute_bytes_max,
+        tuning=CoreTuning(
+            window_bytes=space.credit_bytes,
+            patience_ms=space.patience_ms,
+            grace_ms=space.grace_ms,
+            sources_max=space.sources_max,
+        ),
     )

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from gapless.delivery.port import WINDOW_BYTES
+from gapless.delivery.port import Tuning as CoreTuning
 from gapless.model.errors import ConfigError
 from gapless.model.types import AttributeType
 from gapless.node.config_default import default_config
@@ -48,6 +50,7 @@ DELIVERIES = ("direct",)
 LATER_DELIVERIES = ("stream", "delta", "keyed")
 ATTRIBUTE_NAME_BYTES_MAX = 255
 KIB, MIB = 1024, 1024 * 1024
+_CORE = CoreTuning()
 
 
 def _setting(default: int, least: int, most: int) -> Any:
@@ -75,7 +78,10 @@ class Tuning:
     redial_min_ms: int = _setting(100, 1, 60_000)
     redial_max_ms: int = _setting(5_000, 1, 600_000)
     drain_ms: int = _setting(10_000, 0, 600_000)
-    credit_bytes: int = _setting(16 * MIB, 128 * KIB, 4096 * MIB)
+    credit_bytes: int = _setting(WINDOW_BYTES, 128 * KIB, 4096 * MIB)
+    patience_ms: int = _setting(_CORE.patience_ms, 0, 600_000)
+    grace_ms: int = _setting(_CORE.grace_ms, 0, 600_000)
+    sources_max: int = _setting(_CORE.sources_max, 1, 1 << 24)
 
 
 _LIMITS, _TUNING = Limits(), Tuning()
@@ -101,6 +107,9 @@ class SpaceConfig:
     attributes: Mapping[str, AttributeType] = field(default_factory=dict)
     body_bytes_max: int = _LIMITS.body_bytes_max
     credit_bytes: int = _TUNING.credit_bytes
+    patience_ms: int = _TUNING.patience_ms
+    grace_ms: int = _TUNING.grace_ms
+    sources_max: int = _TUNING.sources_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +251,7 @@ SCHEMA: dict[str, tuple[Key, ...]] = {
         Key("delivery", "delivery", _delivery, REQUIRED, '"direct"'),
         Key("attributes", "table", _attribute_types, {}),
         _override(Limits, "body_bytes_max"),
-        _override(Tuning, "credit_bytes"),
+        *(_override(Tuning, key) for key in ("credit_bytes", "patience_ms", "grace_ms", "sources_max")),
     ),
     "limits": _numbers(Limits),
     "tuning": _numbers(Tuning),

@@ -41,13 +41,6 @@ def check_sizes(limits: Table, tuning: Table, spaces: Sequence[Table]) -> None:
             table.wrong(
                 "body_bytes_max", f"{body} does not fit into a frame of {frame} bytes beside its attributes; {advice}"
             )
-    for table in (tuning, *spaces):
-        credit = table.values.get("credit_bytes")
-        if credit is not None and frame is not None and credit < frame:
-            advice = f"write at least {frame}, or lower frame_bytes_max in [limits]"
-            table.wrong(
-                "credit_bytes", f"{credit} is less than one frame of {frame} bytes, which could never be sent; {advice}"
-            )
     heartbeat, suspect = tuning.values.get("heartbeat_ms"), tuning.values.get("suspect_after_ms")
     if heartbeat is not None and suspect is not None and suspect < 2 * heartbeat:
         advice = f"write at least {2 * heartbeat}, twice heartbeat_ms"

@@ -28,6 +28,7 @@ class Welcome(Control, tag="welcome", frozen=True):
     heartbeat_ms: int
     suspect_after_ms: int
     frame_bytes_max: int
+    http: str = ""  # where its health and metrics are, if anywhere
 
 
 class Farewell(Control, tag="farewell", frozen=True):

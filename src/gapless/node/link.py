@@ -24,6 +24,10 @@ from gapless.node.control import (
 )
 from gapless.node.frames import CONTROL, PREAMBLE, FrameReader, frame_header
 
+FAREWELL_CHARACTERS_MAX = 500  # of what a peer says when it leaves, so much is kept
+LINGER_S = 1.0  # how long a farewell may take to go out
+_WASTE = bytearray(64 << 10)  # where bytes go that nobody reads any more
+
 
 class State(Enum):
     """The life of a link."""
@@ -34,11 +38,20 @@ class State(Enum):
     ENDED = "ended"
 
 
-TRANSITIONS: dict[State, tuple[State, ...]] = {
-    State.CONNECTING: (State.GREETING, State.ENDED),
-    State.GREETING: (State.OPEN, State.ENDED),
-    State.OPEN: (State.ENDED,),
-    State.ENDED: (),
+class Turn(Enum):
+    """What moves a link on."""
+
+    CONNECTED = "the connection stands"
+    GREETED = "both sides know each other"
+    OVER = "either side hangs up, or cannot be heard or understood"
+
+
+# Whatever is not in here does not happen: `Link` asserts it.
+TRANSITIONS: dict[tuple[State, Turn], State] = {
+    (State.CONNECTING, Turn.CONNECTED): State.GREETING,
+    (State.GREETING, Turn.GREETED): State.OPEN,
+    (State.GREETING, Turn.OVER): State.ENDED,
+    (State.OPEN, Turn.OVER): State.ENDED,
 }
 
 
@@ -94,6 +107,7 @@ class Link(asyncio.BufferedProtocol):
         self.peer = ""  # the peer's node, once known
         self.address = ""
         self.farewell: Farewell | None = None  # what the peer said when it left
+        self.code = ""  # the name of the error for which this side ended the link, if it was this side
         self.reason = ""
         self.sent_bytes = 0
         self.received_bytes = 0
@@ -101,8 +115,8 @@ class Link(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader(pace.frame_bytes_max)
         self._transport: asyncio.Transport | None = None
-        self._ending = False
         self._heard = self._loop.time()
+        self._due = 0.0  # when the peer is to be looked after again
         self._timer: asyncio.TimerHandle | None = None
 
     # --- the connection ---------------------------------------------------------------------------------------------
@@ -112,7 +126,7 @@ class Link(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own kind is not a subclass
         transport = self._transport
         self.address = _shown(transport.get_extra_info("peername"))
-        self._become(State.GREETING)
+        self._move(Turn.CONNECTED)
         self._heard = self._loop.time()
         transport.set_write_buffer_limits(high=1 << 30)
         transport.write(PREAMBLE)
@@ -121,14 +135,14 @@ class Link(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go."""
-        return self._reader.buffer()
+        return self._reader.buffer() if self.state is not State.ENDED else memoryview(_WASTE)
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have arrived: hand on what is complete."""
-        self.received_bytes += nbytes
-        self._heard = self._loop.time()
         if self.state is State.ENDED:
             return
+        self.received_bytes += nbytes
+        self._heard = self._loop.time()
         try:
             for channel, data in self._reader.received(nbytes):
                 if channel == CONTROL:
@@ -143,20 +157,15 @@ class Link(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._transport = None
-        why = f"the connection broke: {exc}" if exc else "the peer closed the connection"
-        if self.farewell is not None:
-            why = self.farewell.text
-        self._finish(why)
+        self._finish(f"the connection broke: {exc}" if exc else "the peer closed the connection")
 
     # --- what the owner does ----------------------------------------------------------------------------------------
 
     def open(self, peer: str) -> None:
         """The greeting is over."""
         self.peer = peer
-        self._become(State.OPEN)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(self.pace.heartbeat_s, self._watch)
+        self._move(Turn.GREETED)
+        self._watch_again(self.pace.heartbeat_s)
 
     def say(self, message: Control) -> None:
         """Say something to the peer's host."""
@@ -174,14 +183,15 @@ class Link(asyncio.BufferedProtocol):
             transport.write(first)
         else:
             transport.writelines([first, *pieces[1:]])
-        if transport.get_write_buffer_size() > self.pace.unsent_bytes_max and not self._ending:
-            self.end(f"the peer does not read: {transport.get_write_buffer_size()} bytes wait to be sent", "Overloaded")
+        unsent = transport.get_write_buffer_size()
+        if unsent > self.pace.unsent_bytes_max and not self.code:
+            self.end(f"the peer does not read: {unsent} bytes wait to be sent", "Overloaded")
 
     def end(self, reason: str, code: str = "Closed") -> None:
         """End the link, telling the peer why."""
-        if self.state is State.ENDED or self._ending:
+        if self.state is State.ENDED or self.code:
             return
-        self._ending = True
+        self.code = code
         transport = self._transport
         if transport is not None:
             self.say(Farewell(code, reason))
@@ -189,7 +199,7 @@ class Link(asyncio.BufferedProtocol):
                 transport.abort()
             else:
                 transport.close()
-                self._loop.call_later(1.0, transport.abort)
+                self._loop.call_later(LINGER_S, transport.abort)
         self._finish(reason)
 
     def unsent(self) -> int:
@@ -202,10 +212,10 @@ class Link(asyncio.BufferedProtocol):
         if isinstance(message, Ping):
             self.say(Pong())
         elif isinstance(message, Farewell):
-            self.farewell = message
+            self.farewell = Farewell(message.code[:FAREWELL_CHARACTERS_MAX], message.text[:FAREWELL_CHARACTERS_MAX])
             if self._transport is not None:
                 self._transport.close()
-            self._finish(message.text)
+            self._finish(self.farewell.text)
         elif not isinstance(message, Pong):
             try:
                 self.owner.link_control(self, message)
@@ -220,30 +230,42 @@ class Link(asyncio.BufferedProtocol):
         """The failure detector: ask when it is quiet, end the link when it stays quiet."""
         if self.state is not State.OPEN:
             return
-        quiet = self._loop.time() - self._heard
+        now = self._loop.time()
+        late = now - self._due
+        if late > self.pace.heartbeat_s:
+            self._heard = min(
+                now, self._heard + late
+            )  # it was we who did not listen: this process was stopped, or too busy
+        quiet = now - self._heard
         if quiet >= self.pace.suspect_after_s:
             self.end(f"the peer was not heard from for {quiet:.1f} s", "Unreachable")
             return
         if quiet >= self.pace.heartbeat_s * 0.9:
             self.say(Ping())
-        wait = min(self.pace.heartbeat_s, self.pace.suspect_after_s - quiet)
-        self._timer = self._loop.call_later(max(wait, 0.001), self._watch)
+        self._watch_again(min(self.pace.heartbeat_s, self.pace.suspect_after_s - quiet))
+
+    def _watch_again(self, after_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.state is State.OPEN:
+            after_s = max(after_s, 0.001)
+            self._due = self._loop.time() + after_s
+            self._timer = self._loop.call_later(after_s, self._watch)
 
     def _finish(self, reason: str) -> None:
         if self.state is State.ENDED:
             return
-        connected = self.state is not State.CONNECTING
-        self._become(State.ENDED)
+        self._move(Turn.OVER)
         self.reason = reason
         self.ended.set()
         if self._timer is not None:
             self._timer.cancel()
-        if connected:
-            self._loop.call_soon(self.owner.link_ended, self, reason)
+        self._loop.call_soon(self.owner.link_ended, self, reason)
 
-    def _become(self, state: State) -> None:
-        assert state in TRANSITIONS[self.state], f"a link cannot go from {self.state.value} to {state.value}"
-        self.state = state
+    def _move(self, turn: Turn) -> None:
+        after = TRANSITIONS.get((self.state, turn))
+        assert after is not None, f"a link that is {self.state.value} cannot go on when {turn.value}"
+        self.state = after
 
 
 def _shown(address: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from gapless.delivery.catalogue import DELIVERIES
 from gapless.delivery.port import Dial, Effects, HangUp, Note, Role, Send, Session, SpaceSettings, Wake
 from gapless.delivery.wire import Codec
+from gapless.model.events import Kind
 from gapless.node.clock import now
 from gapless.node.link import Link
 
@@ -90,13 +91,16 @@ class Space:
             elif type(effect) is Dial:
                 self._dial(effect.peer)
             elif type(effect) is Note:
-                reason = str(effect.fields.get("reason", effect.event))
-                self.counters.dropped[reason] = self.counters.dropped.get(reason, 0) + int(
-                    effect.fields.get("count", 1)
-                )
+                self._count(effect)
                 self._note(self.settings.name, effect)
             else:
                 raise AssertionError(f"a broker cannot carry out {effect}")
+
+    def _count(self, note: Note) -> None:
+        if note.event is Kind.DROPPED:
+            reason = str(note.fields.get("reason", "unknown")).partition(":")[0]  # what follows is for people
+            dropped = self.counters.dropped
+            dropped[reason] = dropped.get(reason, 0) + int(note.fields.get("count", 1))
 
     def _send(self, effect: Send) -> None:
         entry = self.links.get(effect.session)
