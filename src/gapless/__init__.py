@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from gapless.client.bus import Bus, connect
-from gapless.client.publisher import Publisher
-from gapless.client.receipt import Receipt
-from gapless.client.subscription import GapNotice, Subscription
-from gapless.model.errors import (
-    AttributeTypeError,
-    Closed,
-    ConfigError,
-    DeadlineExceeded,
-    Fenced,
-    FilterError,
-    GaplessError,
-    OutcomeUnknown,
-    Overloaded,
-    PublicationError,
-    Refused,
-    SchemaError,
-    TooLarge,
-    UnknownSpace,
-    Unreachable,
-    Unsupported,
-    VersionMismatch,
-    WireError,
-)
-from gapless.model.publication import Publication
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gapless.client.bus import Bus, connect
+    from gapless.client.publisher import Publisher
+    from gapless.client.receipt import Receipt
+    from gapless.client.subscription import GapNotice, Subscription
+    from gapless.model.errors import (
+        AttributeTypeError,
+        Closed,
+        ConfigError,
+        DeadlineExceeded,
+        Fenced,
+        FilterError,
+        GaplessError,
+        OutcomeUnknown,
+        Overloaded,
+        PublicationError,
+        Refused,
+        SchemaError,
+        TooLarge,
+        UnknownSpace,
+        Unreachable,
+        Unsupported,
+        VersionMismatch,
+        WireError,
+    )
+    from gapless.model.publication import Publication
 
 __version__ = "0.1.0"
 
@@ -57,3 +61,24 @@ __all__ = [
     "VersionMismatch",
     "WireError",
 ]
+
+# Where each name lives. They are fetched when first asked for: `import gapless` alone loads neither numpy nor Arrow.
+_HOMES = {
+    "gapless.client.bus": ("Bus", "connect"),
+    "gapless.client.publisher": ("Publisher",),
+    "gapless.client.receipt": ("Receipt",),
+    "gapless.client.subscription": ("GapNotice", "Subscription"),
+    "gapless.model.publication": ("Publication",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'gapless' has no attribute {name!r}")
+    home = next((home for home, names in _HOMES.items() if name in names), "gapless.model.errors")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -193,9 +193,7 @@ class Broker:
         self.latest[peer] = link.number
         self.roles[link.number] = role
         if older is not None:
-            older.end(
-                f"{peer!r} has connected to broker {self.me!r} anew; only the newest link of a name stays", "Fenced"
-            )
+            older.end(f"{peer!r} has connected to broker {self.me!r} anew; the newest link of a name stays", "Fenced")
         if self.journal is not None and role is Role.BROKER:
             self.journal.link_up(peer, now())
         self.log.info("link open", peer=peer, role=str(role), address=link.address)

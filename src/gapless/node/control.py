@@ -77,6 +77,7 @@ _decoder = msgspec.msgpack.Decoder(AnyControl)
 def decode_control(data: memoryview) -> AnyControl:
     """The control message in these bytes; raises WireError."""
     try:
-        return _decoder.decode(data)
+        message: AnyControl = _decoder.decode(data)
     except msgspec.DecodeError as error:
         raise WireError(f"a control message cannot be read: {error}") from None
+    return message

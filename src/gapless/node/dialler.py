@@ -20,7 +20,7 @@ class NewLink(Protocol):
 
 
 class Dialler:
-    """Has a link with each of its peers whenever it can be had; says once when it cannot, and once when it can again."""
+    """Has a link with each of its peers whenever it can be had, and says once when it cannot."""
 
     def __init__(self, config: ClusterConfig, pace: Pace, new_link: NewLink, log: Logger) -> None:
         self._config = config

@@ -41,7 +41,7 @@ class Doorkeeper:
         self._check_cluster(welcome.cluster)
         if welcome.node != expected:
             raise ConfigError(
-                f"{welcome.node!r} answered where broker {expected!r} should be: correct its `listen`, or what runs there"
+                f"{welcome.node!r} answered where broker {expected!r} should be: correct `listen`, or what runs there"
             )
 
     def check_open(self, draining: bool) -> None:

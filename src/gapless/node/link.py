@@ -149,7 +149,7 @@ class Link(asyncio.BufferedProtocol):
                     self._on_control(decode_control(data))
                 else:
                     self.owner.link_frame(self, channel, data)
-                if self.state is State.ENDED:
+                if self.ended.is_set():
                     return
         except WireError as error:
             self.end(str(error), type(error).__name__)
