@@ -192,18 +192,20 @@ class Host(ABC):
         self.sessions += 1
         end.session = self.sessions
         end.open = True
-        end.life = self.parties[end.peer].life
+        end.spaces = tuple(space for space in self.cores if space in self.parties[end.peer].cores)  # said on opening
         older = self.newest.get(end.peer)
         if older is not None:
             older.superseded = True
+            older.out.end()  # so its peer cannot go on with it; what it has sent is still read
         self.newest[end.peer] = end
         self.ends[end.session] = end
         session = Session(end.session, end.peer, end.role)
         if self.world.tell is not None:
             self.world.tell(self.world.now, self.name, f"session {end.peer}")
         self.world.mark(self.name, f"up {end.session} {end.peer}")
-        for space, core in self.cores.items():
+        for space in end.spaces:
             if end.open:
+                core = self.cores[space]
                 effects = core.on_session_up(session, self.now())
                 self.watchers[space].on_session(self, core, end, True, effects)
                 self.carry(space, effects)
@@ -224,8 +226,9 @@ class Host(ABC):
             self.world.tell(self.world.now, self.name, f"parted {end.peer}")
         self.world.mark(self.name, f"down {end.session} {end.peer}")
         life = self.life
-        for space, core in self.cores.items():
+        for space in end.spaces:
             if self.alive and life == self.life:
+                core = self.cores[space]
                 effects = core.on_session_down(end.session, self.now())
                 self.watchers[space].on_session(self, core, end, False, effects)
                 self.carry(space, effects)

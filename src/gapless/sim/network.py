@@ -45,7 +45,6 @@ class Party(Protocol):
 
     name: str
     role: Role
-    life: int  # how often it has started
     alive: bool
     paused: bool
 
@@ -150,7 +149,7 @@ class Line:
 class End:
     """One end of a wire."""
 
-    __slots__ = ("life", "open", "out", "party", "peer", "role", "session", "superseded")
+    __slots__ = ("open", "out", "party", "peer", "role", "session", "spaces", "superseded")
 
     def __init__(self, party: Party, peer: Party) -> None:
         self.party = party
@@ -159,7 +158,7 @@ class End:
         self.session = 0  # the number by which the host knows it, once it is open
         self.open = False
         self.superseded = False  # by a newer session with the same peer
-        self.life = peer.life  # which life of the peer this is a session with
+        self.spaces: tuple[str, ...] = ()  # that both have
         self.out: Line
 
     def close(self) -> None:
