@@ -13,7 +13,7 @@ from gapless.delivery.port import Accepted, Answer, Confirmed, Gap, Note, Now, P
 from gapless.filters import Interest
 from gapless.model.batch import Batch, Rows
 from gapless.model.events import Event, Kind, digest_of, type_of_attribute
-from gapless.model.types import EPOCH, AttributeType
+from gapless.model.types import EPOCH, AttributeType, Source
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 
@@ -76,19 +76,22 @@ class Journal:
 
     def deliver(self, space: str, subscription: str, batch: Batch, rows: Rows | None, now: Now) -> None:
         """These rows (None: all) are handed to the application."""
-        source = batch.source
         seqs, bodies = batch.seqs.tolist(), batch.bodies.slices()
         for row in range(len(seqs)) if rows is None else rows.tolist():
-            self.write(
-                Kind.DELIVERED,
-                now,
-                space,
-                subscription=subscription,
-                source=source.name,
-                incarnation=source.incarnation,
-                seq=seqs[row],
-                body=digest_of(bodies[row]),
-            )
+            self.deliver_one(space, subscription, batch.source, seqs[row], bodies[row], now)
+
+    def deliver_one(self, space: str, subscription: str, source: Source, seq: int, body: bytes, now: Now) -> None:
+        """One publication is handed to the application."""
+        self.write(
+            Kind.DELIVERED,
+            now,
+            space,
+            subscription=subscription,
+            source=source.name,
+            incarnation=source.incarnation,
+            seq=seq,
+            body=digest_of(body),
+        )
 
     def acknowledge(self, space: str, subscription: str, batch: Batch, rows: Rows | None, now: Now) -> None:
         """The application has taken over all up to the last of these rows (None: all)."""

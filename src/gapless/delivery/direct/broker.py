@@ -290,7 +290,7 @@ class DirectBroker:
         """A client wants something: tell the neighbours, and confirm when they know.
 
         It is matched only from its confirmation on. A neighbour may still send what another subscription of the same
-        interest asked for, stop when that one ends, and begin again: delivering that would be a start with a gap behind it.
+        interest asked for, stop when that one ends, and begin again: to deliver that would be a start with a gap behind.
         """
         number = message.subscription
         try:
@@ -304,7 +304,7 @@ class DirectBroker:
         peer.interests[number] = interest
         self.interests.hold(interest, LOCAL)
         self._spread(interest.key)
-        self.interests.ask(Asked(peer.session.id, number), LOCAL)
+        self._ask(Asked(peer.session.id, number), LOCAL)
 
     def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: Now) -> None:
         """A client wants something no more."""
@@ -337,11 +337,15 @@ class DirectBroker:
             self.interests.hold(interest, name)
             touched.append(interest.key)
         self._spread(*touched)
-        self.interests.ask(Asked(peer.session.id, message.number), name)
+        self._ask(Asked(peer.session.id, message.number), name)
 
     def on_wanted(self, peer: Peer, message: Wanted, now: Now) -> None:
         """Everybody in reach behind a neighbour knows."""
         self.interests.confirmed(peer.session.peer, message.number, message.exceptions)
+
+    def _ask(self, asked: Asked, asker: str) -> None:
+        for name, want in self.interests.ask(asked, asker):
+            self._send(self.by_name[Role.BROKER, name], want)
 
     def _spread(self, *touched: str) -> None:
         for name, want in self.interests.changes(touched or None):
@@ -357,9 +361,9 @@ class DirectBroker:
         for item in peer.outbox.clear():
             lost += item.rows
             self._pay(item.hold)
-        if lost:
-            self._drop("session-ended", lost)
         broker = peer.session.role is Role.BROKER
+        if lost:
+            self._drop("session-ended" if broker or peer.interests else "unsubscribed", lost)
         holder = peer.session.peer if broker else LOCAL
         for number, interest in peer.interests.items():
             self.index.remove_owner((session, LINK if broker else number))

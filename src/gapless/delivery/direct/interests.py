@@ -101,9 +101,14 @@ class Interests:
             if not self.holders.get(key, True):
                 del self.holders[key], self.known[key]
 
-    def ask(self, asked: Asked, asker: str) -> None:
-        """Note that somebody waits for what has just been told to the neighbours but `asker`."""
-        waits, exceptions = {}, []
+    def ask(self, asked: Asked, asker: str) -> list[tuple[str, Want]]:
+        """Note that somebody waits for what has just been told to the neighbours but `asker`.
+
+        A neighbour that could not reach everybody when it last confirmed is asked again: by an empty Want.
+        """
+        waits: dict[str, int] = {}
+        exceptions: list[str] = []
+        again: list[tuple[str, Want]] = []
         for peer in self.neighbours:
             if peer == asker:
                 continue
@@ -113,11 +118,14 @@ class Interests:
                     waits[peer] = 1
                 else:
                     exceptions.append(peer)
-            elif neighbour.sent > neighbour.held:
-                waits[peer] = neighbour.sent
             else:
-                exceptions.extend(neighbour.exceptions)
+                if neighbour.exceptions and neighbour.sent == neighbour.held:
+                    neighbour.sent += 1
+                    again.append((peer, Want(neighbour.sent, (), ())))
+                if neighbour.sent > neighbour.held:
+                    waits[peer] = neighbour.sent
         self.pending.append(Pending(asked, waits, exceptions))
+        return again
 
     def confirmed(self, peer: str, number: int, exceptions: tuple[str, ...]) -> None:
         """A neighbour says that everybody in reach behind it knows its Wants up to this number."""
