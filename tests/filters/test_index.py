@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -151,8 +153,11 @@ def test_an_absent_string_is_not_the_empty_string() -> None:
     for place, text in enumerate(("", "a", "b", "c", "d")):
         index.add(Interest.parse(f"s = '{text}'"), place)
     rows: list[dict[str, Any]] = [{"s": ""}, {}, {"s": "a"}, {"s": None}, {"s": 5}] * 10
-    assert plain(index.match(batch_of(*rows)))[0] == list(range(0, 50, 5))
-    assert plain(index.match(batch_of(*rows[:5])))[0] == [0]
+    alone = FilterIndex()
+    alone.add(Interest.parse("s = ''"), 0)
+    for one in (index, alone):
+        assert plain(one.match(batch_of(*rows)))[0] == list(range(0, 50, 5))
+        assert plain(one.match(batch_of(*rows[:5])))[0] == [0]
 
 
 def test_shared_answers_cannot_be_spoilt() -> None:
@@ -162,3 +167,21 @@ def test_shared_answers_cannot_be_spoilt() -> None:
     rows = index.match(many(4))["a"]
     with pytest.raises(ValueError, match="read-only"):
         rows[0] = 3  # type: ignore[index]  # a slice would not take it, and this is none
+
+
+def test_matching_does_not_import_pandas() -> None:
+    """The first match of a broker does not stop it for the seconds that importing pandas takes."""
+    script = """
+import sys
+from gapless.filters import FilterIndex, Interest, parse
+from gapless.model.columns import batch_of_rows
+from gapless.model.types import Source
+batch = batch_of_rows(Source("p", 1), 1, [{"a": str(row), "b": "x"} for row in range(20)], [b""] * 20)
+index = FilterIndex()
+for text in ("a = '1'", "a = '2'", "a = '3'", "a = '4'", "a LIKE '%1'", "a = b", "b IN ('x', 'y') AND a <> '7'"):
+    index.add(Interest.parse(text), text)
+    parse(text).rows(batch)
+assert len(index.match(batch)) == 6
+assert "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env={"PYTHONPATH": ":".join(sys.path)})

@@ -20,7 +20,7 @@ from gapless.model.types import INT64_MAX, INT64_MIN, Source
 
 MESSAGE: dict[str, Any] = {
     "n": 5, "m": -3, "f": 2.5, "z": 0.0, "N": 50, "_x": 1, "$x": 2, "a$b_1": 3, "größe": 4, "名前": 5, "€": 6,
-    "big": (1 << 53) + 1, "max": INT64_MAX, "min": INT64_MIN, "nan": math.nan, "inf": math.inf,
+    "big": (1 << 53) + 1, "round": 2.0**53, "max": INT64_MAX, "min": INT64_MIN, "nan": math.nan, "inf": math.inf,
     "s": "abc", "e": "", "q": "it's", "wide": "grüße 🚀", "digits": "5", "pct": "100%", "under": "a_b", "bang": "a!b",
     "lines": "a\nb", "regex": "a.c*[x]",
     "t": True, "u": False, "none": None, "when": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),

@@ -73,7 +73,7 @@ class Strings:
         """For each row the place of its string among the distinct ones, and those."""
         if self._codes is None:
             encoded = self.array.dictionary_encode()
-            self._codes = encoded.indices.to_numpy()
+            self._codes = np.frombuffer(encoded.indices.buffers()[1], np.int32, len(encoded))
             self._distinct = encoded.dictionary.to_pylist()
         return self._codes, self._distinct
 
@@ -81,8 +81,7 @@ class Strings:
         """Where the rows are this string."""
         self._compared += 1
         if self._codes is None and self._compared <= ENCODE_AFTER:
-            equal: npt.NDArray[np.bool_] = pc.equal(self.array, literal).to_numpy(zero_copy_only=False)
-            return equal
+            return _bits(pc.equal(self.array, _string_scalar(literal)))
         return self.tested(literal.__eq__)
 
     def tested(self, test: Callable[[str], object]) -> npt.NDArray[np.bool_]:
@@ -91,6 +90,21 @@ class Strings:
         passed = np.fromiter(map(test, distinct), np.bool_, len(distinct))
         answer: npt.NDArray[np.bool_] = passed[codes]
         return answer
+
+
+# Arrow's own conversions from and to Python and numpy import pandas where it is installed: two seconds in the middle of
+# a broker's work. Buffers need none of that.
+
+
+def _string_scalar(text: str) -> pa.StringScalar:
+    data = text.encode()
+    return pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)], np.uint32)), pa.py_buffer(data))[0]
+
+
+def _bits(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    packed = np.frombuffer(mask.buffers()[1], np.uint8)
+    unpacked: npt.NDArray[np.bool_] = np.unpackbits(packed, count=len(mask), bitorder="little").view(np.bool_)
+    return unpacked
 
 
 class View:
@@ -293,8 +307,7 @@ def _equal_strings(left: Strings | str, right: Strings | str) -> npt.NDArray[np.
     assert isinstance(left, Strings)
     if isinstance(right, str):
         return left.equal_to(right)
-    equal: npt.NDArray[np.bool_] = pc.equal(left.array, right.array).to_numpy(zero_copy_only=False)
-    return equal
+    return _bits(pc.equal(left.array, right.array))
 
 
 # ------------------------------------------------------------------ values

@@ -18,7 +18,7 @@ import numpy as np
 
 MAX_PATTERN: Final = 4096  # characters
 SHORT_WORK: Final = 512  # comparisons up to which trying every place beats building the bits
-WINDOW: Final = 1024  # places searched at once, at first
+WINDOW: Final = 1024  # places searched at once, if the segment is not longer
 
 
 class LikePattern:
@@ -116,7 +116,6 @@ class _Segment:
                 return at
             start += searched
             places -= searched
-            window *= 2
         return -1
 
     def find_by_bits(self, text: str, start: int, places: int) -> int:
