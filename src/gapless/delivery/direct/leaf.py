@@ -74,6 +74,7 @@ class DirectLeaf:
         self.inbox = Inbox(self.tuning.window_bytes)
         self.outbox = Outbox()
         self.sent: dict[Source, deque[tuple[int, int]]] = {}  # under way: first and last of each batch
+        self.unsure = Watermarks(self.tuning.sources_max)  # up to where publications may have got through, unanswered
         self.subscriptions: dict[int, Subscription] = {}
         self.tokens = 0
         self.untaken: dict[int, tuple[Inbox, int]] = {}  # handed over, and not yet taken by the application
@@ -173,10 +174,14 @@ class DirectLeaf:
         self._settle(message, Accepted())
 
     def on_reject(self, message: Reject, now: Now) -> None:
-        """The broker will not have it."""
-        self._settle(message, Refused(message.code, message.text))
+        """The broker will not have it; whoever has it of an earlier attempt may."""
+        source = Source(message.source, message.incarnation)
+        if message.first <= self.unsure.of(source):
+            self._settle(message, Unknown(f"refused when it was offered again ({message.text})"))
+        else:
+            self._settle(message, Refused(message.code, message.text))
 
-    def _settle(self, message: Accept | Reject, outcome: Accepted | Refused) -> None:
+    def _settle(self, message: Accept | Reject, outcome: Accepted | Refused | Unknown) -> None:
         source = Source(message.source, message.incarnation)
         under_way = self.sent[source]
         under_way.popleft()
@@ -274,6 +279,7 @@ class DirectLeaf:
         self.session = 0
         self.outbox.room = 0
         for source, under_way in self.sent.items():
+            self.unsure.raise_to(source, under_way[-1][1])
             for first, last in under_way:
                 outcome = Unknown("the session with the broker ended before it answered")
                 self.effects.append(Answer(Published(source, first, last), outcome))
