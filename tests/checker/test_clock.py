@@ -116,6 +116,28 @@ def test_knowledge_of_what_came_before_the_confirmation_is_not_enough() -> None:
     assert check(events_of(story), ["confirmed-start"]).ok
 
 
+def test_knowledge_does_not_shrink() -> None:
+    """Older news from a third process does not make a publisher forget the confirmation."""
+    story = """
+        run stream clock=causal
+        c subscribe s
+        m subscribe u
+        p subscribe t
+        c publish C:1
+        c confirmed s
+        c publish C:2
+        m delivered u C:1
+        m publish M:1
+        p delivered t C:2
+        p delivered t M:1
+        p publish P:1
+        p publish P:2
+        p accepted P:1-2
+        c delivered s P:2
+    """
+    assert check(events_of(story), ["confirmed-start"]).broken == ("confirmed-start",)
+
+
 def test_a_cause_may_stand_anywhere() -> None:
     """Who journals faults is not ordered with who sees their consequences."""
     story = "run direct faults clock=causal\nb dropped reason=slow-subscriber count=1\nm crash"

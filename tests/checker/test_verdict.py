@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import msgspec
 import pytest
 from tests.checker.story import events_of
 
@@ -111,6 +114,18 @@ def test_text_of_a_cycle() -> None:
             4,
         ),
         ("p publish P:1\np accepted P:1\np refused P:1 reason=TooLarge", "P:1 was accepted and then refused", 3),
+        (
+            "p publish P:1 a=1 order=causal\np publish Q:1 a=1 order=causal\np accepted P:1\np accepted Q:1\n"
+            "c delivered s Q:1",
+            "Q:1 was delivered without P:1, which happened before it and was never delivered",
+            3,
+        ),
+        (
+            "p publish P:1 a=1 order=causal\np publish Q:1 a=1 order=causal\np accepted P:1\np accepted Q:1\n"
+            "c delivered s Q:1\nc delivered s P:1",
+            "Q:1 was delivered without P:1, which happened before it and was delivered later",
+            4,
+        ),
         ("c gap s reason=lost", "a gap was announced (lost) and nothing in the run gave cause", 1),
     ],
 )
@@ -164,6 +179,45 @@ def test_messages_of_liveness() -> None:
     assert [found.message for found in lost] == [
         f"P:{seq} was accepted and nobody was ever handed it; it is owed to s, t" for seq in (1, 2)
     ]
+
+
+def test_witness_of_an_unknown_outcome() -> None:
+    """What nobody accepted is owed because another was handed it, so that delivery is shown."""
+    story = """
+        run stream faults
+        c subscribe s
+        c confirmed s
+        d subscribe t
+        d confirmed t
+        p publish P:1
+        d delivered t P:1
+        p crash
+        calm
+        end
+    """
+    (found,) = check(events_of(story), ["all-delivered"]).violations
+    assert [event.event for event in found.witness] == [Kind.PUBLISH, Kind.DELIVERED, Kind.END]
+
+
+def test_nothing_is_said_of_what_is_not_judged() -> None:
+    """State that is held in a run that was not watched to its end is not reported."""
+    assert check(events_of("run stream\nb held reason=queue count=1")).ok
+
+
+def test_not_a_number_is_itself() -> None:
+    """An attribute that is NaN arrives as it was published when it arrives as NaN."""
+
+    def judge(published: float, delivered: float) -> bool:
+        events = events_of("run direct\nc subscribe s\np publish P:1\nc delivered s P:1")
+        offered, handed = (
+            msgspec.structs.replace(event, attributes={"a": value})
+            for event, value in zip(events[2:], (published, delivered), strict=True)
+        )
+        return check([*events[:2], offered, handed], ["no-invention"]).ok
+
+    assert judge(math.nan, math.nan)
+    assert not judge(math.nan, 1.0)
+    assert not judge(1.0, math.nan)
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,8 @@ def _violation(
     subscription: Subscription, life: Life, cause: Publication, publication: Publication, event: Event
 ) -> Violation:
     place = life.places.get(cause.identity)
-    how = "which was not" if place is None else "which was delivered later"
-    message = f"{publication} was delivered without {cause} before it, {how}, and {cause} happened before it"
+    how = "was never delivered" if place is None else "was delivered later"
+    message = f"{publication} was delivered without {cause}, which happened before it and {how}"
     witness = [cause.event, publication.event, event]
     if place is not None:
         witness.append(life.handed[place].event)
