@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from gapless.node.greeting import Doorkeeper
 from gapless.node.journal import GOODBYE, Journal
 from gapless.node.link import Link, Pace, State
 from gapless.node.logs import Logger
+from gapless.node.sockets import cause_of, family_of
 from gapless.node.space import Space
 
 CHANNEL_MAX = (1 << 16) - 1
@@ -152,14 +152,17 @@ class Broker:
         told("link ended", peer=link.peer or "unknown", address=link.address, reason=reason)
 
     def _journal_end(self, link: Link, role: Role, reason: str) -> None:
-        """Losing a peer is a fault; sending one away is our decision; a peer that said farewell tells of it itself."""
+        """Losing a peer is a fault; sending one away is our decision; a peer that takes leave tells of it itself.
+
+        A broker that drains is missed as one that dies, so where failures belong to the run that is one.
+        """
         if self.journal is None:
             return
         if self.draining and link.code == "Closed":
             self.journal.disconnected(link.peer, GOODBYE, now())
         elif link.code and link.code != "Unreachable":
             self.journal.disconnected(link.peer, f"{link.code.lower()}: {reason}", now())
-        elif role is Role.BROKER or link.farewell is None:
+        elif link.farewell is None or (role is Role.BROKER and self.journal.faults):
             self.journal.link_down(link.peer, now())
 
     # --- greeting ---------------------------------------------------------------------------------------------------
@@ -235,17 +238,6 @@ class Broker:
 async def _until(true: Callable[[], bool], deadline: float) -> None:
     while not true() and time.monotonic() < deadline:  # noqa: ASYNC110  # queues in cores have no event to wait for
         await asyncio.sleep(0.01)
-
-
-def family_of(host: str) -> int:
-    """The kind of address to listen on."""
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def cause_of(error: OSError) -> str:
-    """What the operating system says, without what we know already."""
-    said = error.strerror or str(error)
-    return said.rpartition(": ")[2].lower() or "unknown error"
 
 
 def _pace(config: ClusterConfig) -> Pace:

@@ -9,6 +9,7 @@ from typing import Protocol
 from gapless.node.config import ClusterConfig
 from gapless.node.link import Link, Pace
 from gapless.node.logs import Logger
+from gapless.node.sockets import cause_of
 
 
 class NewLink(Protocol):
@@ -57,8 +58,8 @@ class Dialler:
                 await link.ended.wait()
                 del self._expected[link.number]
                 trouble = "" if link.peer else link.reason  # without a name it was over before they had greeted
-            except (OSError, TimeoutError) as error:
-                trouble = str(error) or "no answer"
+            except OSError as error:
+                trouble = cause_of(error)
             if not trouble:
                 wait = tuning.redial_min_ms
             else:

@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable
 
 from gapless.model.errors import ConfigError
-from gapless.node.broker import Broker, cause_of, family_of
+from gapless.node.broker import Broker
+from gapless.node.sockets import cause_of, family_of
 from gapless.node.telling import Metrics, health_of, status_of
 
 REQUEST_BYTES_MAX = 8 << 10

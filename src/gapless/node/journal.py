@@ -37,6 +37,7 @@ class Journal(Writer):
         self.path = folder / f"{node}.ndjson"
         self.trouble = ""
         self._on_trouble = on_trouble
+        self.faults = bool(run.get("faults"))
         self._run = run
         self._spaces: list[str] = []
         try:
