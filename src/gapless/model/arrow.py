@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,7 +44,7 @@ def batch_of_table(source: Source, first: int, table: pa.RecordBatch) -> Batch:
         typed = _cast(name, array, ARROW_TYPES[kind])
         fields.append(Field(name, kind, typed.null_count > 0))
         if typed.null_count:
-            buffers.append(typed.is_valid().to_numpy(zero_copy_only=False).tobytes())
+            buffers.append(_bits(typed.buffers()[0], typed.offset, len(typed)))
         buffers.extend(_texts(typed) if kind is AttributeType.STRING else [_fixed(kind, typed)])
     buffers.extend(bodies)
     schema = write_schema(tuple(fields))
@@ -86,14 +84,16 @@ def _cast(name: str, array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _fixed(kind: AttributeType, array: pa.Array) -> bytes:
     if kind is AttributeType.BOOL:
-        return _filled(array, False).to_numpy(zero_copy_only=False).tobytes()
+        return _bits(array.buffers()[1], array.offset, len(array))
     plain = array.view(pa.int64()) if kind is AttributeType.TIMESTAMP else array
     buffer = plain.buffers()[1]
     return bytes(memoryview(buffer)[8 * plain.offset : 8 * (plain.offset + len(plain))])
 
 
-def _filled(array: pa.Array, value: Any) -> pa.Array:
-    return array.fill_null(value) if array.null_count else array
+def _bits(buffer: pa.Buffer, offset: int, count: int) -> bytes:
+    """Arrow's bits as a byte each. Not by `to_numpy`, which looks for pandas and so may take seconds to import it."""
+    packed = np.frombuffer(buffer, np.uint8)
+    return np.unpackbits(packed, count=offset + count, bitorder="little")[offset:].tobytes()
 
 
 def _texts(array: pa.Array) -> list[Bytes]:
@@ -114,8 +114,8 @@ def table_of_batch(batch: Batch) -> pa.RecordBatch:
     rows = batch.rows
     names = ["source", "seq", "time"]
     arrays: list[pa.Array] = [
-        pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([batch.source.name])),
-        pa.array(batch.seqs),
+        _repeated(batch.source.name, rows),
+        pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(batch.seqs)]),
         pa.Array.from_buffers(TIMESTAMP, rows, [None, pa.py_buffer(np.full(rows, batch.time // 1000, "<i8"))]),
     ]
     for column in batch.columns:
@@ -124,6 +124,15 @@ def table_of_batch(batch: Batch) -> pa.RecordBatch:
     names.append(BODY)
     arrays.append(_variable(pa.binary(), None, batch.bodies, rows))
     return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _repeated(text: str, rows: int) -> pa.Array:
+    """The same text in every row, stored once."""
+    data = text.encode()
+    bounds = np.array([0, len(data)], "<i4")
+    once = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    places = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(np.zeros(rows, "<i4"))])
+    return pa.DictionaryArray.from_arrays(places, once)
 
 
 def _array_of(column: Column, rows: int) -> pa.Array:

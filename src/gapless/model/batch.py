@@ -71,7 +71,9 @@ class Texts:
         whole = pa.BinaryArray.from_buffers(
             pa.binary(), len(self.offsets) - 1, [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         )
-        _, offsets, data = whole.take(pa.array(rows)).buffers()
+        # pa.array() would look for pandas, which takes seconds to import where it is installed.
+        indices = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows.astype(np.int64))])
+        _, offsets, data = whole.take(indices).buffers()
         bounds_bytes = memoryview(offsets)[: 4 * (len(rows) + 1)]
         return bytes(bounds_bytes), bytes(memoryview(data) if data is not None else b"")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from gapless.model.batch import Batch, Bytes, assemble
 from gapless.model.errors import AttributeTypeError, TooLarge
-from gapless.model.layout import Field, Header, write_schema
+from gapless.model.layout import COLUMNS_MAX, Field, Header, write_schema
 from gapless.model.types import EPOCH, INT64_MAX, INT64_MIN, AttributeType, AttributeValue, Source
 
 NAME_BYTES_MAX = 255
@@ -47,6 +47,11 @@ def batch_of_rows(
             if valid is not None:
                 buffers.append(bytes(valid))
             buffers.extend(_buffers(name, kind, typed))
+    if len(fields) > COLUMNS_MAX:
+        raise TooLarge(
+            f"{rows} publications have {len(fields)} different attributes together, and a batch has room for "
+            f"{COLUMNS_MAX}: put some of them into the body"
+        )
     buffers.extend(_texts(bodies))
     schema = write_schema(tuple(fields))
     name_bytes = source.name.encode()
@@ -71,7 +76,11 @@ def _by_name(rows: Sequence[Mapping[str, AttributeValue | None]]) -> dict[str, l
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise AttributeTypeError(f"an attribute is named {name!r}: names are non-empty strings")
-    if len(name.encode()) > NAME_BYTES_MAX:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise AttributeTypeError(f"an attribute is named {name!r}, which is not valid Unicode text") from None
+    if size > NAME_BYTES_MAX:
         raise AttributeTypeError(f"the attribute name {name[:40]!r}… is longer than {NAME_BYTES_MAX} bytes")
     return name
 
@@ -106,7 +115,7 @@ def _plain(name: str, value: object) -> tuple[AttributeType, Any]:
     if isinstance(value, float | np.floating):
         return AttributeType.FLOAT64, float(value)
     if isinstance(value, str):
-        return AttributeType.STRING, str(value)
+        return AttributeType.STRING, str.__str__(value)  # of a member of an enumeration the value, not the name
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise AttributeTypeError(
@@ -171,6 +180,9 @@ def _buffers(name: str, kind: AttributeType, values: list[Any]) -> list[Bytes]:
 
 
 def _texts(bodies: Sequence[bytes]) -> list[Bytes]:
+    for body in bodies if {*map(type, bodies)} != {bytes} else ():
+        if not isinstance(body, bytes | bytearray):
+            raise AttributeTypeError(f"a body is {type(body).__name__}: bodies are bytes; encode text first")
     return [_offsets(list(map(len, bodies))), b"".join(bodies)]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
-from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -153,17 +153,15 @@ def decode_event(line: bytes | str) -> Event:
     return _decoder.decode(line)
 
 
-def write_history(path: Path, events: Iterable[Event]) -> None:
-    """Write a history as NDJSON."""
-    with path.open("wb") as file:
-        for event in events:
-            file.write(_encoder.encode(event))
-            file.write(b"\n")
+def write_history(file: BinaryIO, events: Iterable[Event]) -> None:
+    """Write a history as NDJSON into an open binary file."""
+    for event in events:
+        file.write(_encoder.encode(event))
+        file.write(b"\n")
 
 
-def read_history(path: Path) -> Iterator[Event]:
-    """Read a history of NDJSON lines, in their order."""
-    with path.open("rb") as file:
-        for line in file:
-            if line.strip():
-                yield _decoder.decode(line)
+def read_history(file: BinaryIO) -> Iterator[Event]:
+    """The events of an open NDJSON file, in their order; raises `msgspec.DecodeError` at a line that is none."""
+    for line in file:
+        if line.strip():
+            yield _decoder.decode(line)
