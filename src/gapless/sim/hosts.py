@@ -121,8 +121,8 @@ class ClientHost(Host):
             self.dial(self.servers[self.place])
 
     def parted(self, end: End) -> None:
-        """Reconnect, unless there is another session already."""
-        if not self.newest:
+        """Reconnect, unless it was a session that has been left behind."""
+        if self.servers[self.place] not in self.newest:
             self.later(self.soon(), self.connect)
 
     def refused(self, peer: str) -> None:
@@ -134,8 +134,10 @@ class ClientHost(Host):
     def move(self, overlap_ms: int) -> None:
         """Go over to the next server of the list; with an overlap the old session is closed only so much later."""
         self.place = (self.place + 1) % len(self.servers)
-        old = list(self.ends.values())
-        for end in old:
+        for attempt in self.attempts.values():
+            attempt.out.end()
+        self.attempts.clear()
+        for end in list(self.ends.values()):
             if overlap_ms and end.peer != self.servers[self.place]:
                 self.later(overlap_ms * MILLISECOND, self._leave, end)
             else:

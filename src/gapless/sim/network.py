@@ -79,7 +79,7 @@ class Path:
 class Line:
     """One direction of a wire."""
 
-    __slots__ = ("due", "ended", "into", "path", "queue", "source", "world")
+    __slots__ = ("due", "ended", "hush", "into", "path", "queue", "source", "world")
 
     def __init__(self, world: World, path: Path, source: End, into: End) -> None:
         self.world = world
@@ -88,6 +88,7 @@ class Line:
         self.into = into
         self.queue: deque[tuple[int, Item]] = deque()  # when it may arrive, and what
         self.due = 0
+        self.hush = 0  # until when not even a sign of life arrives
         self.ended = False
 
     def put(self, item: Item) -> None:
@@ -230,8 +231,9 @@ class Network:
         """From now on messages take so much longer."""
         path = self.path(start, end)
         path.slow *= factor
-        if path.latency * path.slow > self.detect:
-            self.listen(path)
+        for line in path.lines:
+            line.due = line.hush = max(line.due, self.world.now + path.delay())  # whatever else its host says by it
+        self.listen(path)
 
     def reset(self, end: End, delays: tuple[int, int]) -> None:
         """A wire breaks although nothing is wrong: the two ends learn of it at different times."""
@@ -252,7 +254,7 @@ class Network:
     def _look(self, line: Line) -> None:
         end = line.into
         path = line.path
-        silent = path.blocked or path.cut or path.latency * path.slow > self.detect or line.dumb
+        silent = path.blocked or path.cut or line.hush > self.world.now or line.dumb
         if end.open and silent:
             if end.party.paused:
                 self.listen_at(line)
