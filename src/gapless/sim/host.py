@@ -44,6 +44,10 @@ class Watcher(Protocol):
         """A core has been told of a session."""
         ...
 
+    def on_wake(self, core: Core, what: str, effects: Effects) -> None:
+        """A core has been woken."""
+        ...
+
 
 class Host(ABC):
     """A machine with a process, whose cores come and go with it."""
@@ -325,7 +329,10 @@ class Host(ABC):
             self.set_alarm(space, effect)  # the clock has slowed down since
             return
         self.world.mark(self.name, f"wake {space} {effect.what}")
-        self.carry(space, self.cores[space].on_wake(effect.what, now))
+        core = self.cores[space]
+        effects = core.on_wake(effect.what, now)
+        self.watchers[space].on_wake(core, effect.what, effects)
+        self.carry(space, effects)
 
     def store(self, space: str, effect: Store) -> None:
         """Hand a record to the disk."""

@@ -114,7 +114,7 @@ class Stage:
         self.hosts[host.name] = host
         for space in self.scenario.space:
             host.codecs[space.name] = Codec(DELIVERIES[space.delivery].messages)
-            host.watchers[space.name] = WATCHERS[space.delivery](self.world)
+            host.watchers[space.name] = WATCHERS[space.delivery](host)
 
     def _start(self) -> None:
         world, starts = self.world, self.scenario.topology.starts_ms
