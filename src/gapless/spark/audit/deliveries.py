@@ -29,7 +29,7 @@ def deliveries_of(journals: Journals, processes: Processes) -> DataFrame:
     delivered = processes.place(of_kind(journals, Kind.DELIVERED)).select(
         *_NAMED, "attributes", "body", "redelivered", "node", "at", "moment", "life"
     )
-    cuts = _cuts(journals, processes, delivered)
+    cuts = _cuts(journals, processes, delivered) if processes.came_again else []
     if not cuts:
         return delivered.withColumn("own", F.lit(True)).withColumn("cut_off", F.lit(None).cast(PLACE_DDL))
     table = F.broadcast(delivered.sparkSession.createDataFrame(cuts, _CUTS_DDL))

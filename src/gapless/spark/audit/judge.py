@@ -40,7 +40,7 @@ class _Audit:
     def __init__(self, journals: Journals) -> None:
         self.journals = journals
         self.processes = Processes(journals)
-        subscriptions = subscriptions_of(journals, self.processes).cache()
+        subscriptions = subscriptions_of(journals, self.processes).localCheckpoint()
         asked = asked_by(subscriptions)
         self.subscriptions = with_interest(subscriptions, asked)
         self.publications = publications_of(journals, asked).persist(StorageLevel.MEMORY_AND_DISK)
@@ -48,7 +48,7 @@ class _Audit:
         self.deliveries = judge_deliveries(journals, deliveries, self.publications, self.subscriptions).persist(
             StorageLevel.MEMORY_AND_DISK
         )
-        self._kept = [subscriptions, self.publications, self.deliveries]
+        self._kept = [self.publications, self.deliveries]
 
     def verdict(self) -> AuditVerdict:
         try:
@@ -64,7 +64,6 @@ class _Audit:
                 torn=self.journals.torn,
             )
         finally:
-            self.processes.release()
             for frame in self._kept:
                 frame.unpersist()
 

@@ -40,21 +40,20 @@ class Processes:
         renewed = asked.where("is_new").groupBy(*NAME).agg(F.collect_list("moment").alias("renewed"))
         began = asked.where("is_other_process").select(*NAME, "moment").unionByName(_deaths(journals, asked))
         lives = began.groupBy(*NAME).agg(F.collect_list("moment").alias("began"))
-        # There are as many rows as names that came again: mostly none.
-        self._again = renewed.join(lives, NAME, "full").cache()
+        # There are as many rows as names that came again: mostly none, and then plans stay small.
+        self._again = renewed.join(lives, NAME, "full").localCheckpoint()
+        self.came_again = not self._again.isEmpty()
 
     def place(self, events: DataFrame) -> DataFrame:
         """Events of subscriptions with `epoch` and `life`, numbers that begin at 0."""
+        if not self.came_again:
+            return events.withColumn("epoch", F.lit(0)).withColumn("life", F.lit(0))
         return (
             events.join(F.broadcast(self._again), NAME, "left")
             .withColumn("epoch", _how_many_until("renewed"))
             .withColumn("life", _how_many_until("began"))
             .drop("renewed", "began")
         )
-
-    def release(self) -> None:
-        """Let Spark forget what was worked out."""
-        self._again.unpersist()
 
 
 def _how_many_until(moments: str) -> Column:
