@@ -20,7 +20,7 @@ LOAD_MS = 2000  # for so long, about, publishers publish
 LATER_MS = 600  # and so long those do that begin when all has settled
 SETTLE_MS = 3000
 BOUND_MS = 3000
-PATIENT_MS = 20_000  # without faults nobody loses patience
+PATIENT_MS = 1500  # without faults nobody waits for so long
 
 ATTRIBUTES: dict[str, tuple[Any, ...]] = {
     "topic": ("nyse/ibm/quotes", "nyse/ibm/trades", "nyse/sun/quotes", "nasdaq/sun/trades"),
@@ -75,6 +75,7 @@ class _Draw:
         self.tree: Tree = self.topology.tree(Random(0))
         self.clients = self.draw_clients()
         self.network = self.draw_network()
+        self.asked: list[tuple[str, str, str]] = []
 
     def scenario(self) -> Scenario:
         """All of it."""
@@ -142,7 +143,7 @@ class _Draw:
         return Tuning(
             window_bytes=random.choice((500, 1500, 4000, 16_000, 4 << 20)),
             patience_ms=random.choice((50, 200, 1000)) if self.faulty else PATIENT_MS,
-            grace_ms=random.choice((1200, 3000)) if self.faulty else PATIENT_MS,
+            grace_ms=random.choice((1200, 3000)) if self.faulty else BOUND_MS,
             sources_max=random.choice((256, 1 << 16)),
         )
 
@@ -197,7 +198,7 @@ class _Draw:
                 start_ms=start,
                 batches=20,
                 rows=3,
-                every_ms=LATER_MS // 20,
+                every_ms=self.random.choice((1, 5, LATER_MS // 20)),
                 space=space,
             )
             for space in self.spaces
@@ -228,7 +229,7 @@ class _Draw:
                     name=f"s{number}",
                     client=random.choice(self.clients).name,
                     start_ms=start,
-                    stop_ms=start + random.randint(200, 1500) if random.random() < 0.25 else 0,
+                    stop_ms=start + random.randint(200, 1500) if random.random() < 0.35 else 0,
                     pace_ms=round(pace, 1),
                 )
             )
@@ -245,5 +246,9 @@ class _Draw:
         """A subscriber with some filter; small numbers of filters make some equal."""
         random = self.random
         few: Sequence[str] = FILTERS if random.random() < 0.7 else FILTERS[:3]
-        text = random.choice(few).format(n=random.randint(1, 4))
-        return SubscriberPlan(space=random.choice(self.spaces), filter=text, topic=random.choice(TOPICS), **fields)
+        asked = (random.choice(self.spaces), random.choice(few).format(n=random.randint(1, 4)), random.choice(TOPICS))
+        if self.asked and random.random() < 0.3:
+            asked = random.choice(self.asked)  # the same as somebody else
+        self.asked.append(asked)
+        space, text, topic = asked
+        return SubscriberPlan(space=space, filter=text, topic=topic, **fields)

@@ -198,6 +198,9 @@ class Host(ABC):
         end.open = True
         end.spaces = tuple(space for space in self.cores if space in self.parties[end.peer].cores)  # said on opening
         older = self.newest.get(end.peer)
+        if self.role is Role.CLIENT:
+            for other in self.ends.values():
+                other.superseded = True
         if older is not None:
             older.superseded = True
             older.out.end()  # so its peer cannot go on with it; what it has sent is still read
