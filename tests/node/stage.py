@@ -120,7 +120,7 @@ async def brokers(config: ClusterConfig, *ids: str, log: Log | None = None) -> A
 async def until(true: Callable[[], bool], deadline: float = 10) -> None:
     """Wait for what is going to be true."""
     async with asyncio.timeout(deadline):
-        while not true():
+        while not true():  # noqa: ASYNC110  # any condition, of things that have no event for it
             await asyncio.sleep(0.005)
 
 

@@ -243,17 +243,17 @@ def test_the_newest_of_two_peers_of_one_name_stays() -> None:
 
     async def story() -> None:
         config = cluster(1, LIMITS)
-        async with brokers(config) as (broker,), bystanders(port_of(config)):
-            async with raw(port_of(config)) as older, raw(port_of(config)) as newer:
-                await older.enter()
-                await newer.enter()
-                told = await older.farewell()
-                assert told is not None
-                assert told.code == "Fenced"
-                assert "'raw' has connected to broker 'b0' anew" in told.text
-                newer.say(Ping())
-                await newer.read()
-                assert broker.latest["raw"] in broker.links
+        port = port_of(config)
+        async with brokers(config) as (broker,), bystanders(port), raw(port) as older, raw(port) as newer:
+            await older.enter()
+            await newer.enter()
+            told = await older.farewell()
+            assert told is not None
+            assert told.code == "Fenced"
+            assert "'raw' has connected to broker 'b0' anew" in told.text
+            newer.say(Ping())
+            await newer.read()
+            assert broker.latest["raw"] in broker.links
 
     run(story())
 
