@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gapless.client.bus import Bus, connect
+    from gapless.client.handout import GapNotice
     from gapless.client.publisher import Publisher
     from gapless.client.receipt import Receipt
-    from gapless.client.subscription import GapNotice, Subscription
+    from gapless.client.subscription import Subscription
     from gapless.model.errors import (
         AttributeTypeError,
         Closed,
@@ -67,7 +68,8 @@ _HOMES = {
     "gapless.client.bus": ("Bus", "connect"),
     "gapless.client.publisher": ("Publisher",),
     "gapless.client.receipt": ("Receipt",),
-    "gapless.client.subscription": ("GapNotice", "Subscription"),
+    "gapless.client.handout": ("GapNotice",),
+    "gapless.client.subscription": ("Subscription",),
     "gapless.model.publication": ("Publication",),
 }
 

@@ -4,38 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
+import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from gapless.client.address import Address, parse_servers, shown
-from gapless.client.publisher import Publisher
+from gapless.client.deadline import Deadline, within
+from gapless.client.handout import GapNotice
+from gapless.client.keeper import Keeper
+from gapless.client.opening import Opening
+from gapless.client.publisher import Publisher, error_named
 from gapless.client.space import LeafSpace
-from gapless.client.subscription import GapNotice, Subscription
-from gapless.delivery.port import Role
+from gapless.client.subscription import Subscription
 from gapless.filters import Interest
-from gapless.model import errors
 from gapless.model.errors import (
     Closed,
     ConfigError,
     DeadlineExceeded,
     GaplessError,
     Unreachable,
-    VersionMismatch,
+    Unsupported,
     WireError,
 )
 from gapless.model.types import AttributeValue
-from gapless.node.control import AnyControl, Hello, NotOpened, Open, Opened, Welcome
+from gapless.node.control import NotOpened, Open, Opened, Welcome
 from gapless.node.journal import Journal
-from gapless.node.link import Link, Pace, State
+from gapless.node.link import Link
 
 CONNECT_DEADLINE = 10.0
-REDIAL_FIRST = 0.05
-REDIAL_MAX = 2.0
-FATAL = (VersionMismatch, ConfigError)  # another try at the same server would end the same way
+SOURCE_BYTES_MAX = 255
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def connect(
@@ -43,94 +45,136 @@ def connect(
     *,
     name: str | None = None,
     journal: str | Path | None = None,
+    faults: bool = False,
     deadline: float | None = CONNECT_DEADLINE,
 ) -> Bus:
     """A bus to the cluster behind these servers: `async with gapless.connect("gapless://127.0.0.1:7400") as bus`.
 
-    `name` is this process' in journals and status; `journal` is a folder to write its history into.
+    `name` is this process' in journals and status; `journal` is a folder to write its history into, and `faults` says
+    there that the run may contain some. Whatever takes a `deadline` takes it in seconds from the call; None waits as
+    long as it takes.
     """
-    return Bus(parse_servers(servers), name or f"client-{secrets.token_hex(4)}", journal, deadline)
+    return Bus(parse_servers(servers), name, Path(journal) if journal is not None else None, faults, deadline)
 
 
 class Bus:
-    """Keeps a link to one of the servers, and moves to the next when it ends."""
+    """One connection for everything this process publishes and subscribes; it moves on when a server fails."""
 
     def __init__(
-        self, servers: tuple[Address, ...], name: str, journal: str | Path | None, deadline: float | None
+        self,
+        servers: tuple[Address, ...],
+        name: str | None = None,
+        journal: Path | None = None,
+        faults: bool = False,
+        deadline: float | None = CONNECT_DEADLINE,
     ) -> None:
+        if name is not None and not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{name!r} cannot name a client: use up to 100 letters, digits, '.', '_' and '-', "
+                "the first a letter or digit"
+            )
         self.servers = servers
-        self.name = name
-        self.cluster = ""
-        self.server = ""  # the broker it is connected to now, if any
-        self._journal_folder = Path(journal) if journal is not None else None
+        self.name = name or f"client-{secrets.token_hex(4)}"
+        # Subscriptions of an earlier process of the same name are others than ours.
+        self._run = f"{secrets.token_hex(3)}-" if name else ""
+        self._journal_folder = journal
+        self._faults = faults
         self._journal: Journal | None = None
         self._deadline = deadline
-        self._pace = Pace()
-        self._link: Link | None = None
-        self._numbers = 0
+        self._keeper = Keeper(servers, self.name, self)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._linked: asyncio.Future[None] | None = None  # the first link, or why there will be none
+        self._frame_bytes_max = 0  # of the broker
         self._spaces: dict[str, LeafSpace] = {}
-        self._channels: dict[int, str] = {}
+        self._channels: dict[int, str] = {}  # of the link there is now
         self._opening: dict[str, asyncio.Future[LeafSpace]] = {}
-        self._keeper: asyncio.Task[None] | None = None
-        self._first: asyncio.Future[None] | None = None
-        self._pid = 0
-        self._closed = False
-        self._default_publishers: dict[str, Publisher] = {}
-        self._trouble = ""
+        self._own_publishers: dict[str, Publisher] = {}  # those of `publish`, by space
+        self._closed: GaplessError | None = None
 
-    # --- life -----------------------------------------------------------------------------------------------------------
+    # --- life ---------------------------------------------------------------------------------------------------------
 
     async def open(self) -> Self:
         """Connect; raises Unreachable when no server answers in time. Entering the bus does this."""
-        if self._keeper is not None or self._closed:
-            self._check()
-            return self
-        self._pid = os.getpid()
-        if self._journal_folder is not None:
-            self._journal = Journal(self._journal_folder, self.name)
-        loop = asyncio.get_running_loop()
-        self._first = loop.create_future()
-        self._keeper = loop.create_task(self._keep(), name=f"gapless {self.name}")
+        if self._loop is None and self._closed is None:
+            if self._journal_folder is not None:
+                self._journal = Journal(self._journal_folder, self.name, faults=self._faults)
+            self._loop = asyncio.get_running_loop()
+            self._linked = self._loop.create_future()
+            _buses.add(self)
+            self._keeper.start()
+        self.check()
+        assert self._linked is not None
         try:
-            async with asyncio.timeout(self._deadline):
-                await asyncio.shield(self._first)
-        except TimeoutError:
-            await self.close()
-            tried = ", ".join(map(shown, self.servers))
-            why = f": {self._trouble}" if self._trouble else ""
-            raise Unreachable(f"no server answered within {self._deadline:g} s (tried {tried}){why}") from None
-        except GaplessError:
+            async with within(self._deadline, self._unreachable):
+                await asyncio.shield(self._linked)
+        except BaseException:
             await self.close()
             raise
         return self
 
+    def _unreachable(self) -> Unreachable:
+        tried = ", ".join(map(shown, self.servers))
+        return Unreachable(
+            f"no server answered within {self._deadline:g} s (tried {tried}){self._why()}: start one, or name another"
+        )
+
+    def _why(self) -> str:
+        """Why there is no link, if there is none."""
+        return f"; last trouble: {self._keeper.trouble}" if self._keeper.link is None and self._keeper.trouble else ""
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster, once a server has told it."""
+        return self._keeper.cluster
+
+    @property
+    def server(self) -> str:
+        """The broker it is connected to now; empty while it is looking for one."""
+        return self._keeper.link.peer if self._keeper.link is not None else ""
+
     async def close(self) -> None:
         """Hang up at once. What was not accepted has an unknown outcome; `drain()` first to avoid that."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
-        if self._link is not None:
-            self._link.end("the client has closed its connection")
-        await asyncio.sleep(0)
+        if self._closed is None:
+            self._shut(Closed("this bus is closed: connect again"))
+            await self._keeper.stopped()
+
+    def _shut(self, reason: GaplessError) -> None:
+        """Nothing comes or goes any more: tell everybody who waits."""
+        self._closed = reason
+        _buses.discard(self)
+        link = self._keeper.link
+        self._keeper.stop("the client has closed its connection")
         for space in self._spaces.values():
-            space.close()
+            if link is not None:
+                space.session_down(link)
+            space.close(reason)
+        waiting: list[asyncio.Future[Any] | None] = [self._linked, *self._opening.values()]
+        for future in filter(None, waiting):
+            if not future.done():
+                future.set_exception(reason)
+                future.exception()  # whoever awaits it still gets it; nobody is warned that nobody did
         if self._journal is not None:
-            self._journal.close()
+            self._journal.close(goodbye=True)
 
     async def drain(self, deadline: float | None = None) -> None:
-        """Send what was handed in, wait for its outcome, then close."""
-        try:
-            async with asyncio.timeout(deadline):
-                for space in self._spaces.values():
-                    await space.flush()
-        except TimeoutError:
-            raise DeadlineExceeded(
-                f"not everything was accepted within {deadline:g} s; the connection is open"
-            ) from None
+        """Take nothing new, wait for the outcome of what was handed in, then close.
+
+        When the deadline passes first: DeadlineExceeded, and the bus is open and goes on sending.
+        """
+        self.check()
+        failure: GaplessError | None = None
+        late = lambda: DeadlineExceeded(  # noqa: E731  # a name for the sentence
+            f"not everything was accepted within {deadline:g} s{self._why()}: drain again, or close and give it up"
+        )
+        async with within(deadline, late):
+            for publisher in [publisher for space in self._spaces.values() for publisher in space.publishers]:
+                try:
+                    await publisher.close()
+                except GaplessError as error:
+                    failure = failure or error
         await self.close()
+        if failure is not None:
+            raise failure
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -140,18 +184,41 @@ class Bus:
     ) -> None:
         await self.close()
 
-    def _check(self) -> None:
-        if self._closed:
-            raise Closed("this bus is closed: connect again")
-        if self._keeper is None:
+    def __await__(self) -> Generator[Any, Any, Self]:
+        return self.open().__await__()
+
+    def check(self) -> None:
+        """Raise unless it can be used here and now."""
+        if self._closed is not None:
+            raise self._closed.with_traceback(None)
+        if self._loop is None:
             raise Closed("this bus is not open yet: enter it with `async with`, or await bus.open()")
-        if self._pid != os.getpid():
-            raise Closed("this bus belongs to the process that this one was forked from: connect again here")
 
-    # --- using it -------------------------------------------------------------------------------------------------------
+    def _check_loop(self) -> None:
+        self.check()
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is not self._loop:
+            raise Unsupported(
+                "this bus belongs to another event loop: use it where it was opened, connect here as well, "
+                "or use gapless.sync, which works in every thread"
+            )
 
-    async def publisher(self, space: str, name: str | None = None, *, deadline: float | None = None) -> Publisher:
-        """A publisher in this space. Under a name it is the name's newest holder, and older ones are fenced."""
+    # --- using it -----------------------------------------------------------------------------------------------------
+
+    def publisher(self, space: str, name: str | None = None, *, deadline: float | None = None) -> Opening[Publisher]:
+        """A publisher in this space: await it, or enter it, which flushes at the end.
+
+        Under a name it is the name's newest holder, and older ones are fenced.
+        """
+        self._check_loop()
+        if name is not None:
+            _check_source(name)
+        return Opening(lambda: self._publisher(space, name, deadline))
+
+    async def _publisher(self, space: str, name: str | None, deadline: float | None) -> Publisher:
         leaf = await self._space(space, deadline)
         return leaf.publisher(name or f"{self.name}.{secrets.token_hex(3)}")
 
@@ -164,179 +231,149 @@ class Bus:
         deadline: float | None = None,
     ) -> int:
         """Send one publication and wait until it is accepted; returns its seq."""
-        if space not in self._default_publishers:
-            self._default_publishers[space] = await self.publisher(space, deadline=deadline)
-        receipt = await self._default_publishers[space].send(attributes, body, deadline=deadline)
-        return await receipt.accepted(deadline)
+        self._check_loop()
+        limit = Deadline(deadline)
+        leaf = await self._space(space, deadline)
+        publisher = self._own_publishers.get(space)
+        if publisher is None or publisher.closed is not None:
+            publisher = self._own_publishers[space] = leaf.publisher(f"{self.name}.{secrets.token_hex(3)}")
+        receipt = await publisher.send(attributes, body, deadline=limit.left())
+        return await receipt.accepted(limit.left())
 
     def subscribe(
         self,
         space: str,
-        filter: str = "",  # noqa: A002 - the word that users know
+        filter: str = "",  # noqa: A002  # the word that users know
         *,
         topic: str = "",
         on_gap: Callable[[GapNotice], None] | None = None,
         deadline: float | None = None,
-    ) -> Subscribing:
+    ) -> Opening[Subscription]:
         """Subscribe; awaiting or entering the result means *confirmed*. An empty filter wants everything."""
-        self._check()
-        return Subscribing(self, space, Interest.parse(filter, topic), on_gap, deadline)
+        self._check_loop()
+        interest = Interest.parse(filter, topic)
+        return Opening(lambda: self._subscribe(space, interest, on_gap, deadline))
 
     async def _subscribe(
         self, space: str, interest: Interest, on_gap: Callable[[GapNotice], None] | None, deadline: float | None
     ) -> Subscription:
+        limit = Deadline(deadline)
         leaf = await self._space(space, deadline)
         subscription = leaf.subscribe(interest, on_gap)
         try:
-            return await subscription.confirmed(deadline)
+            return await subscription.confirmed(limit.left())
         except BaseException:
             await subscription.close()
             raise
 
     async def _space(self, name: str, deadline: float | None) -> LeafSpace:
-        self._check()
+        self._check_loop()
         if name in self._spaces:
             return self._spaces[name]
         if name not in self._opening:
             self._opening[name] = asyncio.get_running_loop().create_future()
-            if self._link is not None and self._link.state is State.OPEN:
-                self._ask(self._link, name)
-        try:
-            async with asyncio.timeout(deadline):
-                return await asyncio.shield(self._opening[name])
-        except TimeoutError:
-            raise DeadlineExceeded(f"space {name!r} was not opened within {deadline:g} s") from None
+            if self._keeper.link is not None:
+                self._ask(self._keeper.link, name)
+        late = lambda: DeadlineExceeded(  # noqa: E731  # a name for the sentence
+            f"space {name!r} was not opened within {deadline:g} s{self._why()}: try again, or name more servers"
+        )
+        async with within(deadline, late):
+            return await asyncio.shield(self._opening[name])
 
-    # --- the link -------------------------------------------------------------------------------------------------------
+    # --- what the keeper tells ----------------------------------------------------------------------------------------
 
-    async def _keep(self) -> None:
-        """Have a link to one of the servers whenever one can be had."""
-        wait = REDIAL_FIRST
-        turn = 0
-        while True:
-            address = self.servers[turn % len(self.servers)]
-            turn += 1
-            link = await self._connect(address)
-            if link is not None:
-                await link.ended.wait()
-                await asyncio.sleep(0)
-                if self.server:
-                    wait = REDIAL_FIRST
-                self.server = ""
-                self._trouble = f"{shown(address)}: {link.reason}"
-                self._give_up_on(link)
-            if turn % len(self.servers) == 0:
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-                wait = min(wait * 2, REDIAL_MAX)
-
-    async def _connect(self, address: Address) -> Link | None:
-        loop = asyncio.get_running_loop()
-        self._numbers += 1
-        number = self._numbers
-        try:
-            async with asyncio.timeout(self._pace.handshake_s):
-                _, link = await loop.create_connection(lambda: Link(self, self._pace, number, True), *address)
-        except (OSError, TimeoutError) as error:
-            self._trouble = f"{shown(address)}: {error or 'no answer'}"
-            return None
-        return link
-
-    def _give_up_on(self, link: Link) -> None:
-        """When no server will ever take us, say so instead of trying for ever."""
-        farewell = link.farewell
-        kind = getattr(errors, farewell.code, None) if farewell is not None else None
-        if kind in FATAL and farewell is not None and self._first is not None and not self._first.done():
-            self._first.set_exception(kind(farewell.text))
-
-    def link_connected(self, link: Link) -> None:
-        """Introduce ourselves."""
-        link.say(Hello(self.name, Role.CLIENT))
-
-    def link_control(self, link: Link, message: AnyControl) -> None:
-        """The broker's host says something."""
-        if isinstance(message, Welcome) and link.state is State.GREETING:
-            self._on_welcome(link, message)
-        elif isinstance(message, Opened):
-            self._on_opened(link, message)
-        elif isinstance(message, NotOpened):
-            waiting = self._opening.pop(self._channels.pop(message.channel, ""), None)
-            kind = getattr(errors, message.code, GaplessError)
-            if waiting is not None and not waiting.done():
-                waiting.set_exception(kind(message.text))
-                waiting.exception()  # whoever awaits it still gets it; nobody is warned that nobody did
-        else:
-            raise WireError(f"{type(message).__name__} makes no sense here")
-
-    def link_frame(self, link: Link, channel: int, data: memoryview) -> None:
-        """A message for a space."""
-        space = self._spaces.get(self._channels.get(channel, ""))
-        if space is None:
-            raise WireError(f"channel {channel} is not open")
-        space.frame(link, data)
-
-    def link_ended(self, link: Link, reason: str) -> None:
-        """Tell the spaces."""
-        if self._link is link:
-            self._link = None
-            self._channels.clear()
-            for space in self._spaces.values():
-                space.session_down(link)
-
-    def _on_welcome(self, link: Link, welcome: Welcome) -> None:
-        if self.cluster and self.cluster != welcome.cluster:
-            raise ConfigError(
-                f"server {link.address} belongs to cluster {welcome.cluster!r}, the others to {self.cluster!r}: "
-                "list servers of one cluster only"
-            )
-        self.cluster = welcome.cluster
-        self.server = welcome.node
-        link.open(welcome.node)
-        self._link = link
+    def linked(self, link: Link, welcome: Welcome) -> None:
+        """There is a link."""
+        self._frame_bytes_max = welcome.frame_bytes_max
         for name in (*self._spaces, *self._opening):
             self._ask(link, name)
-        if self._first is not None and not self._first.done():
-            self._first.set_result(None)
+        if self._linked is not None and not self._linked.done():
+            self._linked.set_result(None)
+
+    def unlinked(self, link: Link) -> None:
+        """It has ended; there will be another."""
+        self._channels.clear()
+        for space in self._spaces.values():
+            space.session_down(link)
+
+    def doomed(self, error: GaplessError) -> None:
+        """There will never be a link (again), for this reason."""
+        if self._closed is None:
+            self._shut(error)
+
+    def told(self, link: Link, message: Opened | NotOpened) -> None:
+        """What the broker says of a channel."""
+        name = self._channels.get(message.channel)
+        if name is None:
+            raise WireError(f"channel {message.channel} was never asked for")
+        waiting = self._opening.pop(name, None)
+        try:
+            if isinstance(message, NotOpened):
+                raise error_named(message.code, message.text)
+            if name not in self._spaces:
+                self._spaces[name] = LeafSpace(self.name, self._run, message.settings, self._journal)
+        except GaplessError as error:
+            if name in self._spaces:
+                self._spaces.pop(name).close(error)
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(error)
+                waiting.exception()  # as in `_shut`
+            return
+        self._spaces[name].session_up(link, message.channel, self._frame_bytes_max)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(self._spaces[name])
+
+    def framed(self, link: Link, channel: int, data: memoryview) -> None:
+        """A message for a space."""
+        name = self._channels.get(channel)
+        if name is None:
+            raise WireError(f"channel {channel} is not open")
+        space = self._spaces.get(name)
+        if space is not None:
+            space.frame(link, data)
 
     def _ask(self, link: Link, space: str) -> None:
         channel = len(self._channels) + 1
         self._channels[channel] = space
         link.say(Open(channel, space))
 
-    def _on_opened(self, link: Link, message: Opened) -> None:
-        name = self._channels.get(message.channel)
-        if name is None:
-            raise WireError(f"channel {message.channel} was never asked for")
-        if name not in self._spaces:
-            self._spaces[name] = LeafSpace(self.name, message.settings, self._journal)
-        self._spaces[name].session_up(link, message.channel)
-        waiting = self._opening.pop(name, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(self._spaces[name])
+    # --- forks --------------------------------------------------------------------------------------------------------
+
+    def flush_journal(self) -> None:
+        """Write out what the journal holds: a copy of this process would write it a second time."""
+        if self._journal is not None:
+            self._journal.flush()
+
+    def disown(self) -> None:
+        """This is the copy of the bus in a forked process: it may not touch the connection."""
+        closed = Closed("this bus belongs to the process that this one was forked from: connect again here")
+        self._closed = closed
+        for space in self._spaces.values():
+            space.disown(closed)
 
 
-class Subscribing:
-    """A subscription on its way: await it or enter it."""
+def _check_source(name: str) -> None:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not 0 < size <= SOURCE_BYTES_MAX or not name.isprintable():
+        raise ConfigError(f"{name[:40]!r} cannot name a publisher: use 1 to {SOURCE_BYTES_MAX} printable characters")
 
-    def __init__(
-        self,
-        bus: Bus,
-        space: str,
-        interest: Interest,
-        on_gap: Callable[[GapNotice], None] | None,
-        deadline: float | None,
-    ) -> None:
-        self._start = lambda: bus._subscribe(space, interest, on_gap, deadline)
-        self._subscription: Subscription | None = None
 
-    def __await__(self):  # type: ignore[no-untyped-def]  # the coroutine's own generator, whose type has no name
-        return self._start().__await__()
+_buses: weakref.WeakSet[Bus] = weakref.WeakSet()  # those that are open
 
-    async def __aenter__(self) -> Subscription:
-        self._subscription = await self._start()
-        return self._subscription
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._subscription is not None:
-            await self._subscription.close()
+def _before_fork() -> None:
+    for bus in tuple(_buses):
+        bus.flush_journal()
+
+
+def _after_fork_in_child() -> None:
+    for bus in tuple(_buses):
+        bus.disown()
+    _buses.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)

@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
+from typing import NamedTuple
 
 from gapless.model.batch import Batch, Rows
 from gapless.model.publication import Publication
 
 
-def publications_of(batch: Batch, rows: Rows | None) -> Iterator[Publication]:
-    """The publications in these rows (None: all), in order."""
-    part = batch if rows is None else batch.take(rows)
+class GapNotice(NamedTuple):
+    """Publications are missing here. `count` is how many, -1 when nobody knows."""
+
+    reason: str
+    count: int  # type: ignore[assignment]  # nobody counts the elements of a notice as tuples can
+
+
+class Handout:
+    """A delivery of the core, until every subscription in it has handed its rows over."""
+
+    __slots__ = ("places", "taken", "token")
+
+    def __init__(self, token: int, places: int, taken: Callable[[int], None]) -> None:
+        self.token = token
+        self.places = places
+        self.taken = taken
+
+    def release(self) -> None:
+        """One subscription is through with it."""
+        self.places -= 1
+        if self.places == 0:
+            self.taken(self.token)
+
+
+class Parcel(NamedTuple):
+    """Rows of a batch for one subscription."""
+
+    batch: Batch
+    rows: Rows | None
+    handout: Handout
+
+    def part(self) -> Batch:
+        """Those rows as a batch of their own."""
+        return self.batch if self.rows is None else self.batch.take(self.rows)
+
+
+def publications_of(batch: Batch) -> Iterator[Publication]:
+    """The publications of a batch, in order."""
     return map(
         Publication,
-        repeat(part.source.name),
-        part.seqs.tolist(),
-        part.attributes,
-        part.bodies.slices(),
-        repeat(part.time),
+        repeat(batch.source.name),
+        batch.seqs.tolist(),
+        batch.attributes,
+        batch.bodies.slices(),
+        repeat(batch.time),
     )

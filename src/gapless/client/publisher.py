@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-import pyarrow as pa
+import numpy as np
 
-from gapless.client.receipt import Lot, Receipt
+from gapless.client.deadline import Deadline, within
+from gapless.client.receipt import Failures, Lot, Receipt
+from gapless.client.runs import BATCH_BYTES_MAX, BATCH_ROWS_MAX, Row, RowsRun, Run, body_too_large, flaws_of, runs_of
 from gapless.delivery.port import Accepted, Published, Refused, SpaceSettings, Unknown
 from gapless.model import errors
-from gapless.model.arrow import batch_of_table
 from gapless.model.batch import Batch
-from gapless.model.columns import batch_of_rows, check_attributes
+from gapless.model.columns import check_attributes
 from gapless.model.errors import (
     AttributeTypeError,
     Closed,
+    Fenced,
     GaplessError,
     OutcomeUnknown,
     Overloaded,
     PublicationError,
     TooLarge,
 )
-from gapless.model.types import AttributeValue, Source
+from gapless.model.types import Source
 
-BATCH_ROWS_MAX = 1024
-BATCH_BYTES_MAX = 1 << 20
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 UNDER_WAY_MAX = 2  # batches without an answer, beyond which what is handed in waits to go together
-Row = Mapping[str, AttributeValue | None]
+FRAME_BYTES_BESIDE_BATCH = 4096  # of a frame, what is kept free for all that is not the batch
 
 _PLAIN = frozenset({str, int, float, bool, datetime})
 
@@ -40,22 +43,28 @@ class Outlet(Protocol):
     """Where a publisher's batches go: the space."""
 
     settings: SpaceSettings
+    frame_bytes_max: int  # of the broker
 
     def publish(self, batch: Batch) -> None:
         """Hand a batch to the core."""
         ...
 
-    def queued(self) -> int:
-        """Bytes that wait for room at the broker."""
-        ...
-
-    async def room(self, deadline: float | None) -> None:
-        """Wait until less waits; raises Overloaded when the deadline passes first."""
+    async def room(self, publisher: Publisher, deadline: float | None) -> None:
+        """Wait until less waits to be sent, or the publisher is closed. Raises Overloaded when the deadline passes."""
         ...
 
     def retire(self, publisher: Publisher) -> None:
-        """The publisher is closed."""
+        """The publisher is closed; it will be told what is under way if anything is."""
         ...
+
+
+class UnderWay(NamedTuple):
+    """A batch without an answer."""
+
+    first: int
+    last: int
+    rows: int
+    lot: Lot
 
 
 class Publisher:
@@ -64,6 +73,7 @@ class Publisher:
     def __init__(self, outlet: Outlet, source: Source, loop: asyncio.AbstractEventLoop) -> None:
         self.source = source
         self.last_accepted = 0
+        self.closed: GaplessError | None = None  # why it takes no more, if it does not
         self._outlet = outlet
         self._loop = loop
         self._body_bytes_max = outlet.settings.body_bytes_max
@@ -72,23 +82,28 @@ class Publisher:
         self._bodies: list[bytes] = []
         self._first = 1  # seq of the first row that waits here
         self._bytes = 0
-        self._lot = Lot(source.name)
-        self._under_way: deque[tuple[int, int, Lot]] = deque()
-        self._failures: list[GaplessError] = []
+        self._failures = Failures()
+        self._lot = Lot(source.name, self._failures)
+        self._under_way: deque[UnderWay] = deque()
         self._scheduled = False
-        self._closed = False
 
-    # --- sending ----------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     async def send(self, attributes: Row, body: bytes = b"", *, deadline: float | None = None) -> Receipt:
-        """Hand in one publication. Waits only for room; raises Overloaded when there is none within `deadline` seconds."""
-        if len(self._rows) >= BATCH_ROWS_MAX or self._bytes >= BATCH_BYTES_MAX or self._closed:
+        """Hand in one publication. Waits only for room; raises Overloaded when there is none within `deadline`."""
+        if len(self._rows) >= BATCH_ROWS_MAX or self._bytes >= BATCH_BYTES_MAX or self.closed is not None:
             await self._make_room(deadline)
-        if not _PLAIN.issuperset(map(type, attributes.values())):
-            check_attributes(attributes)
+        try:
+            if not _PLAIN.issuperset(map(type, attributes.values())):
+                check_attributes(attributes)
+            row = dict(attributes)
+        except AttributeError:
+            raise AttributeTypeError(
+                f"attributes are given as {type(attributes).__name__}: give a mapping from names to values"
+            ) from None
         if type(body) is not bytes or len(body) > self._body_bytes_max:
             body = self._checked_body(body)
-        self._rows.append(dict(attributes))
+        self._rows.append(row)
         self._bodies.append(body)
         self._bytes += len(body) + 64
         seq = self._next
@@ -105,46 +120,39 @@ class Publisher:
         *,
         deadline: float | None = None,
     ) -> Receipt:
-        """Hand in many: a list of dicts with a list of bodies, an Arrow table or record batch, or a pandas data frame.
+        """Hand in many: a list of dicts with a list of bodies, an Arrow table or record batch, or a data frame.
 
-        In a table the column `body` gives the bodies. The receipt stands for all of them.
+        In a table the column `body` gives the bodies. The receipt stands for all of them; a row that cannot be
+        published is among its `errors` and does the others no harm. Overloaded is raised only before the first is
+        taken; when the deadline passes later, the rest is taken without waiting for room.
         """
-        self._flush()
-        first = self._next
+        runs = runs_of(rows, bodies)
+        limit = Deadline(deadline)
         lots: list[Lot] = []
-        for encode, count in self._chunks(rows, bodies):
-            await self._make_room(deadline)
-            batch = encode(self._next)
-            self._next += count
-            self._first = self._next
-            lot = Lot(self.source.name)
-            lot.open = False
-            self._send(batch, lot)
-            lots.append(lot)
-        if self._next == first:
+        first = 0
+        for run in runs:
+            try:
+                await self._make_room(limit.left())
+            except Overloaded:
+                if not lots:
+                    raise
+            first = first or self._next
+            lots.append(self._take(run))
+        if not lots:
             raise PublicationError("nothing to send: there are no rows")
         return Receipt(tuple(lots), self._next - 1, first)
 
-    def _chunks(self, rows: Any, bodies: Sequence[bytes] | None) -> Iterable[tuple[Callable[[int], Batch], int]]:
-        if hasattr(rows, "to_arrow"):
-            rows = rows.to_arrow()
-        elif type(rows).__module__.split(".")[0] == "pandas":
-            rows = pa.Table.from_pandas(rows, preserve_index=False)
-        if isinstance(rows, pa.RecordBatch):
-            rows = pa.Table.from_batches([rows])
-        if isinstance(rows, pa.Table):
-            if bodies is not None:
-                raise PublicationError("bodies of a table are its column `body`: do not give them a second time")
-            size = max(1, min(BATCH_ROWS_MAX, BATCH_BYTES_MAX * rows.num_rows // max(rows.nbytes, 1)))
-            for part in rows.to_batches(max_chunksize=size):
-                yield (lambda first, part=part: batch_of_table(self.source, first, part)), part.num_rows
-            return
-        if bodies is not None and len(bodies) != len(rows):
-            raise PublicationError(f"{len(rows)} rows with {len(bodies)} bodies: give one body for each row")
-        for start in range(0, len(rows), BATCH_ROWS_MAX):
-            some = rows[start : start + BATCH_ROWS_MAX]
-            theirs = [b""] * len(some) if bodies is None else bodies[start : start + BATCH_ROWS_MAX]
-            yield (lambda first, some=some, theirs=theirs: batch_of_rows(self.source, first, some, theirs)), len(some)
+    def _take(self, run: Run) -> Lot:
+        """Number a run and send it."""
+        self._flush()
+        lot = Lot(self.source.name, self._failures)
+        first = self._next
+        self._next += run.count
+        self._first = self._next
+        self._send_run(run, first, lot)
+        lot.open = False
+        lot.wake()
+        return lot
 
     def _checked_body(self, body: object) -> bytes:
         if isinstance(body, bytearray | memoryview):
@@ -152,21 +160,22 @@ class Publisher:
         if not isinstance(body, bytes):
             raise AttributeTypeError(f"a body is {type(body).__name__}: bodies are bytes; encode text first")
         if len(body) > self._body_bytes_max:
-            space = self._outlet.settings.name
-            raise TooLarge(
-                f"a body of {len(body)} bytes for space {space!r}, which takes at most {self._body_bytes_max}: "
-                "send it in parts, or raise body_bytes_max"
-            )
-        return body
+            raise TooLarge(body_too_large(len(body), self._outlet.settings))
+        return bytes(body)
 
     async def _make_room(self, deadline: float | None) -> None:
-        if self._closed:
-            raise Closed(f"publisher {self.source.name!r} is closed: make a new one with bus.publisher(…)")
+        """Let out what is here, and wait until more can be taken."""
+        self._check()
         self._flush()
         await asyncio.sleep(0)
-        await self._outlet.room(deadline)
+        await self._outlet.room(self, deadline)
+        self._check()
 
-    # --- batches ----------------------------------------------------------------------------------------------------
+    def _check(self) -> None:
+        if self.closed is not None:
+            raise self.closed.with_traceback(None)
+
+    # --- batches ------------------------------------------------------------------------------------------------------
 
     def _on_turn(self) -> None:
         """The loop has come round: send what is here, unless enough is under way to wait for its answer."""
@@ -177,44 +186,50 @@ class Publisher:
     def _flush(self) -> None:
         if not self._rows:
             return
-        rows, bodies, first, lot = self._rows, self._bodies, self._first, self._lot
+        run, first, lot = RowsRun(self._rows, self._bodies), self._first, self._lot
         self._rows, self._bodies, self._bytes = [], [], 0
         self._first = self._next
-        self._lot = Lot(self.source.name)
+        self._lot = Lot(self.source.name, self._failures)
+        self._send_run(run, first, lot)
         lot.open = False
-        self._send_rows(first, rows, bodies, lot)
         lot.wake()
 
-    def _send_rows(self, first: int, rows: list[Row], bodies: list[bytes], lot: Lot) -> None:
+    def _send_run(self, run: Run, first: int, lot: Lot) -> None:
+        """Send what can be sent; what cannot does the others no harm."""
+        frame = self._outlet.frame_bytes_max - FRAME_BYTES_BESIDE_BATCH
         try:
-            batch = batch_of_rows(self.source, first, rows, bodies)
+            batch = run.encode(self.source, first)
         except PublicationError as error:
-            self._send_halves(first, rows, bodies, lot, error)
+            if run.count == 1:
+                self._fail(lot, first, error)
+            else:
+                self._send_halves(run, first, lot)
             return
-        if batch.size > 4 * BATCH_BYTES_MAX and len(rows) > 1:
-            self._send_halves(first, rows, bodies, lot, None)
-        else:
-            self._send(batch, lot)
-
-    def _send_halves(
-        self, first: int, rows: list[Row], bodies: list[bytes], lot: Lot, error: PublicationError | None
-    ) -> None:
-        """Something in these rows is wrong or they are too much: find the one that is, and send the others."""
-        if len(rows) == 1:
-            assert error is not None
-            lot.errors[first] = error
-            self._failures.append(error)
+        if batch.size > min(4 * BATCH_BYTES_MAX, frame // 2) and run.count > 1:
+            self._send_halves(run, first, lot)
             return
-        middle = len(rows) // 2
-        self._send_rows(first, rows[:middle], bodies[:middle], lot)
-        self._send_rows(first + middle, rows[middle:], bodies[middle:], lot)
-
-    def _send(self, batch: Batch, lot: Lot) -> None:
+        flaws = flaws_of(batch, self._outlet.settings, frame)
+        if flaws:
+            for row, flaw in flaws.items():
+                self._fail(lot, first + row, flaw)
+            if len(flaws) == batch.rows:
+                return
+            batch = batch.take(np.array([row for row in range(batch.rows) if row not in flaws], np.intp))
         lot.unsettled += batch.rows
-        self._under_way.append((batch.first, batch.last, lot))
+        self._under_way.append(UnderWay(batch.first, batch.last, batch.rows, lot))
         self._outlet.publish(batch)
 
-    # --- outcomes ---------------------------------------------------------------------------------------------------
+    def _send_halves(self, run: Run, first: int, lot: Lot) -> None:
+        """Something in this run is wrong or it is too much: find the row that is, and send the others."""
+        middle = run.count // 2
+        self._send_run(run.part(0, middle), first, lot)
+        self._send_run(run.part(middle, run.count), first + middle, lot)
+
+    def _fail(self, lot: Lot, seq: int, error: GaplessError) -> None:
+        lot.errors[seq] = error
+        self._failures.add(error)
+
+    # --- outcomes -----------------------------------------------------------------------------------------------------
 
     def settle(self, request: Published, outcome: Accepted | Refused | Unknown) -> None:
         """The core knows what became of these publications."""
@@ -222,30 +237,58 @@ class Publisher:
         if error is None:
             self.last_accepted = max(self.last_accepted, request.last)
         else:
-            self._failures.append(error)
-        while self._under_way and self._under_way[0][0] <= request.last:
-            first, last, lot = self._under_way.popleft()
-            lot.settle(first, last, last - first + 1, error)
+            self._failures.add(error)
+        if isinstance(error, Fenced) and self.closed is None:
+            self.closed = error
+        while self._under_way and self._under_way[0].first <= request.last:
+            first, last, rows, lot = self._under_way.popleft()
+            lot.settle(first, last, rows, error)
         if self._rows and len(self._under_way) < UNDER_WAY_MAX:
             self._flush()
+        if self.closed is not None and not self._under_way:
+            self._outlet.retire(self)
 
     async def flush(self, deadline: float | None = None) -> None:
-        """Wait until the outcome of everything handed in is known; raises the first failure since the last flush."""
+        """Wait until the outcome of everything handed in is known.
+
+        Raises the first failure since the last flush, unless its receipt has raised it already.
+        """
         self._flush()
-        for _, _, lot in tuple(self._under_way):
-            await lot.wait(deadline)
-        if self._failures:
-            failure, self._failures = self._failures[0], []
-            raise failure
+        if self._under_way:
+            last = self._under_way[-1].lot
+            async with within(deadline, lambda: last.late(deadline)):
+                for under_way in tuple(self._under_way):
+                    await under_way.lot.wait()
+        failure = self._failures.take()
+        if failure is not None:
+            raise failure.with_traceback(None)
 
     async def close(self, deadline: float | None = None) -> None:
-        """Flush, and take no more."""
-        if not self._closed:
-            self._closed = True
-            try:
-                await self.flush(deadline)
-            finally:
-                self._outlet.retire(self)
+        """Take no more, and wait for the outcome of what was handed in, as `flush` does."""
+        self._flush()
+        if self.closed is None:
+            self.closed = Closed(f"publisher {self.source.name!r} is closed: make a new one with bus.publisher(…)")
+        self._outlet.retire(self)
+        await self.flush(deadline)
+
+    def abandon(self, closed: GaplessError) -> list[Published]:
+        """The connection is closed for good: nobody will answer any more for these."""
+        if self.closed is None:
+            self.closed = closed
+        lot, self._rows, self._bodies = self._lot, [], []
+        unanswered = [Published(self.source, under_way.first, under_way.last) for under_way in self._under_way]
+        for request in unanswered:
+            self.settle(request, Unknown(f"{closed}; what was sent before had not been answered"))
+        for seq in range(self._first, self._next):
+            self._fail(lot, seq, Closed(f"{closed}; publication {seq} of {self.source.name!r} was never sent"))
+        lot.open = False
+        lot.wake()
+        return unanswered
+
+    @property
+    def under_way(self) -> int:
+        """Publications that were sent and not answered yet."""
+        return sum(under_way.rows for under_way in self._under_way)
 
     async def __aenter__(self) -> Self:
         return self
@@ -253,7 +296,17 @@ class Publisher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if error is None:
+            await self.close()
+        else:
+            self.stop()
+
+    def stop(self) -> None:
+        """Take no more, and wait for nothing: what was handed in goes out, and receipts learn what becomes of it."""
+        self._flush()
+        if self.closed is None:
+            self.closed = Closed(f"publisher {self.source.name!r} is closed: make a new one with bus.publisher(…)")
+        self._outlet.retire(self)
 
 
 def error_of(outcome: Accepted | Refused | Unknown) -> GaplessError | None:
@@ -262,9 +315,13 @@ def error_of(outcome: Accepted | Refused | Unknown) -> GaplessError | None:
         return None
     if isinstance(outcome, Unknown):
         return OutcomeUnknown(f"{outcome.text}: it may or may not have been accepted")
-    kind = getattr(errors, outcome.code, errors.Refused)
-    error: GaplessError = kind(outcome.text)
+    return error_named(outcome.code, outcome.text)
+
+
+def error_named(code: str, text: str) -> GaplessError:
+    """The error of this name, as a broker sends it; Refused when this program does not know the name."""
+    kind = getattr(errors, code, None)
+    if not isinstance(kind, type) or not issubclass(kind, GaplessError):
+        kind = errors.Refused
+    error: GaplessError = kind(text)
     return error
-
-
-__all__ = ["Outlet", "Overloaded", "Publisher", "error_of"]

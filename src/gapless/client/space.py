@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from gapless.client.publisher import Publisher, error_of
-from gapless.client.subscription import GapNotice, Handout, Parcel, Subscription
+from gapless.client.deadline import within
+from gapless.client.handout import GapNotice, Handout, Parcel
+from gapless.client.publisher import Publisher, error_named
+from gapless.client.subscription import Subscription
 from gapless.delivery.catalogue import DELIVERIES
 from gapless.delivery.port import (
-    Accepted,
     Answer,
     Confirmed,
     Deliver,
@@ -25,14 +26,14 @@ from gapless.delivery.port import (
     Send,
     Session,
     SpaceSettings,
-    Subscribed,
     Unknown,
     Wake,
 )
 from gapless.delivery.wire import Codec
 from gapless.filters import Interest
-from gapless.model.batch import Batch, Rows
-from gapless.model.errors import Closed, GaplessError, Overloaded
+from gapless.model.batch import Batch
+from gapless.model.errors import Closed, GaplessError, Overloaded, Unsupported
+from gapless.model.publication import Publication
 from gapless.model.types import Source
 from gapless.node.clock import now
 from gapless.node.journal import Journal
@@ -44,28 +45,40 @@ QUEUED_BYTES_MAX = 4 << 20  # publications that may wait for room at the broker 
 class LeafSpace:
     """Feeds one leaf core and does what it says."""
 
-    def __init__(self, me: str, settings: SpaceSettings, journal: Journal | None) -> None:
-        delivery = DELIVERIES[settings.delivery]
+    def __init__(self, me: str, run: str, settings: SpaceSettings, journal: Journal | None) -> None:
+        """`run` tells this process from earlier ones of its name. Raises Unsupported for a delivery unknown here."""
+        delivery = DELIVERIES.get(settings.delivery)
+        if delivery is None:
+            raise Unsupported(
+                f"space {settings.name!r} has the delivery {settings.delivery!r}, which this program does not know: "
+                "install the version of Gapless that its brokers have"
+            )
         self.me = me
         self.settings = settings
         self.core: LeafCore = delivery.leaf(me, settings)
         self.codec = Codec(delivery.messages)
         self.journal = journal
+        self.frame_bytes_max = 0  # of the broker, told by it
         self.dropped: dict[str, int] = {}
+        self._run = run
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._channel = 0
         self._publishers: dict[Source, Publisher] = {}
+        self._incarnation = 0  # the latest that was given
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
         self._roomy: list[asyncio.Future[None]] = []
+        self._closed = False
+        if journal is not None:
+            journal.space(settings)
         self._carry_out(self.core.on_start((), now()))
 
-    # --- sessions -------------------------------------------------------------------------------------------------------
+    # --- sessions -----------------------------------------------------------------------------------------------------
 
-    def session_up(self, link: Link, channel: int) -> None:
+    def session_up(self, link: Link, channel: int, frame_bytes_max: int) -> None:
         """The space is open at a broker."""
-        self._link, self._channel = link, channel
+        self._link, self._channel, self.frame_bytes_max = link, channel, frame_bytes_max
         self._carry_out(self.core.on_session_up(Session(link.number, link.peer, Role.BROKER), now()))
 
     def session_down(self, link: Link) -> None:
@@ -78,65 +91,91 @@ class LeafSpace:
         """A message has arrived. Raises WireError."""
         self._carry_out(self.core.on_message(link.number, self.codec.decode(data), now()))
 
-    def close(self) -> None:
-        """The bus is closed: nothing more will come or go."""
-        closed = Closed("the connection has been closed: connect again")
-        for waiter in self._roomy:
-            if not waiter.done():
-                waiter.set_exception(closed)
+    def close(self, closed: GaplessError) -> None:
+        """Nothing more will come or go, for this reason."""
+        self._closed = True
+        for publisher in tuple(self._publishers.values()):
+            for request in publisher.abandon(closed):
+                if self.journal is not None:
+                    self.journal.answer(self.settings.name, Answer(request, Unknown("closed")), "", now())
         for subscription in tuple(self._subscriptions.values()):
             subscription.fail(closed)
+            if self.journal is not None:
+                self.journal.unsubscribe(self.settings.name, subscription.name, now())
+        self._let_in()
+        self.journal = None
 
-    async def flush(self) -> None:
-        """Wait until the outcome of everything handed in is known."""
-        for publisher in tuple(self._publishers.values()):
-            await publisher.flush()
+    def disown(self, closed: Closed) -> None:
+        """This is the copy of the space in a forked process: nothing here may be used."""
+        self.journal = None
+        for publisher in self._publishers.values():
+            publisher.closed = closed
+        for subscription in self._subscriptions.values():
+            subscription.disown(closed)
 
-    # --- publishing -----------------------------------------------------------------------------------------------------
+    @property
+    def publishers(self) -> tuple[Publisher, ...]:
+        """Those that are open, or have something under way."""
+        return tuple(self._publishers.values())
+
+    # --- publishing ---------------------------------------------------------------------------------------------------
 
     def publisher(self, name: str) -> Publisher:
         """A publisher under this name; its incarnation is the time, so that the newest holder fences the others."""
-        publisher = Publisher(self, Source(name, time.time_ns()), self._loop)
+        self._incarnation = max(self._incarnation + 1, time.time_ns())
+        publisher = Publisher(self, Source(name, self._incarnation), self._loop)
         self._publishers[publisher.source] = publisher
         return publisher
 
     def publish(self, batch: Batch) -> None:
         """Hand a batch to the core."""
         if self.journal is not None:
-            self.journal.published(self.settings.name, batch)
+            self.journal.publish(self.settings.name, batch, now())
+            self.journal.flush()  # what leaves must have been written, even if this process is killed
         self._carry_out(self.core.on_publish(batch, now()))
 
-    def queued(self) -> int:
-        """Bytes that wait for room at the broker."""
-        return self.core.queued()
+    async def room(self, publisher: Publisher, deadline: float | None) -> None:
+        """Wait until less waits to be sent, or the publisher is closed. Raises Overloaded when the deadline passes."""
+        if self._has_room():
+            return
+        async with within(deadline, lambda: self._overloaded(deadline)):
+            while not self._has_room() and publisher.closed is None:
+                waiter: asyncio.Future[None] = self._loop.create_future()
+                self._roomy.append(waiter)
+                await waiter
 
-    async def room(self, deadline: float | None) -> None:
-        """Wait until less waits; raises Overloaded when the deadline passes first."""
-        while self.core.queued() > QUEUED_BYTES_MAX:
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._roomy.append(waiter)
-            try:
-                async with asyncio.timeout(deadline):
-                    await waiter
-            except TimeoutError:
-                raise Overloaded(
-                    f"space {self.settings.name!r} had no room within {deadline:g} s; nothing was sent, try again later"
-                ) from None
+    def _overloaded(self, deadline: float | None) -> Overloaded:
+        there = f"{self.core.queued()} bytes wait to be sent" + ("" if self._link else ", and no broker is connected")
+        return Overloaded(
+            f"space {self.settings.name!r} had no room within {deadline:g} s: {there}; nothing was taken, try again"
+        )
+
+    def _has_room(self) -> bool:
+        return self.core.queued() <= QUEUED_BYTES_MAX
+
+    def _let_in(self) -> None:
+        """Let those look again who wait for room."""
+        waiting, self._roomy = self._roomy, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def retire(self, publisher: Publisher) -> None:
-        """The publisher is closed."""
-        self._publishers.pop(publisher.source, None)
+        """The publisher is closed; it will be told what is under way if anything is."""
+        if not publisher.under_way:
+            self._publishers.pop(publisher.source, None)
+        self._let_in()
 
-    # --- subscribing ----------------------------------------------------------------------------------------------------
+    # --- subscribing --------------------------------------------------------------------------------------------------
 
     def subscribe(self, interest: Interest, on_gap: Callable[[GapNotice], None] | None) -> Subscription:
         """A new subscription; it is not confirmed yet."""
         self._numbers += 1
-        name = f"{self.me}/{self._numbers}"
+        name = f"{self.me}/{self._run}{self._numbers}"
         subscription = Subscription(self, self._numbers, name, interest, on_gap)
         self._subscriptions[self._numbers] = subscription
         if self.journal is not None:
-            self.journal.subscribed(self.settings.name, name, interest)
+            self.journal.subscribe(self.settings.name, name, interest, now())
         self._carry_out(self.core.on_subscribe(self._numbers, interest, now()))
         return subscription
 
@@ -144,18 +183,37 @@ class LeafSpace:
         """Nothing more of it is wanted."""
         if self._subscriptions.pop(subscription.number, None) is not None:
             if self.journal is not None:
-                self.journal.unsubscribed(self.settings.name, subscription.name)
+                self.journal.unsubscribe(self.settings.name, subscription.name, now())
             self._carry_out(self.core.on_unsubscribe(subscription.number, now()))
 
-    def journal_delivered(self, subscription: Subscription, batch: Batch, rows: Rows | None) -> None:
-        """Write down what is handed over, if a journal is kept."""
+    def handed(self, subscription: Subscription, part: Batch, each: Iterator[Publication]) -> Iterator[Publication]:
+        """The same publications, each written down when it is taken, if a journal is kept."""
+        return each if self.journal is None else self._writing(self.journal, subscription, part, each)
+
+    def _writing(
+        self, journal: Journal, subscription: Subscription, part: Batch, each: Iterator[Publication]
+    ) -> Iterator[Publication]:
+        for publication in each:
+            journal.deliver_one(
+                self.settings.name, subscription.name, part.source, publication.seq, publication.body, now()
+            )
+            yield publication
+
+    def handed_whole(self, subscription: Subscription, part: Batch) -> None:
+        """Write down that the application has all of these."""
         if self.journal is not None:
-            self.journal.delivered(self.settings.name, subscription.name, batch, rows)
+            self.journal.deliver(self.settings.name, subscription.name, part, None, now())
+
+    def taken_over(self, subscription: Subscription, part: Batch) -> None:
+        """Write down that the application has asked for more after these."""
+        if self.journal is not None:
+            self.journal.acknowledge(self.settings.name, subscription.name, part, None, now())
+            self.journal.flush()
 
     def _taken(self, token: int) -> None:
         self._carry_out(self.core.on_taken(token, now()))
 
-    # --- effects --------------------------------------------------------------------------------------------------------
+    # --- effects ------------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Effects) -> None:
         for effect in effects:
@@ -174,55 +232,58 @@ class LeafSpace:
                 if self._link is not None:
                     self._link.end(effect.reason, "WireError")
             elif type(effect) is Note:
-                reason = str(effect.fields.get("reason", effect.event))
-                self.dropped[reason] = self.dropped.get(reason, 0) + int(effect.fields.get("count", 1))
-                if self.journal is not None:
-                    self.journal.note(self.settings.name, effect)
+                self._note(effect)
             else:
                 raise AssertionError(f"a client cannot carry out {effect}")
-        if self._roomy and self.core.queued() <= QUEUED_BYTES_MAX:
-            waiting, self._roomy = self._roomy, []
-            for waiter in waiting:
-                if not waiter.done():
-                    waiter.set_result(None)
+        if self._roomy and self._has_room():
+            self._let_in()
 
     def _wake(self, what: str) -> None:
-        self._carry_out(self.core.on_wake(what, now()))
+        if not self._closed:
+            self._carry_out(self.core.on_wake(what, now()))
 
     def _deliver(self, effect: Deliver) -> None:
         handout = Handout(effect.token, len(effect.matches), self._taken)
         for number, rows in effect.matches:
-            self._subscriptions[number].put(Parcel(effect.batch, rows, handout))
+            parcel = Parcel(effect.batch, rows, handout)
+            subscription = self._subscriptions.get(number)
+            if subscription is None:
+                handout.release()
+            else:
+                subscription.put(parcel)
 
     def _answer(self, effect: Answer) -> None:
         request, outcome = effect
         if isinstance(request, Published):
-            assert isinstance(outcome, Accepted | Refused | Unknown)
             if self.journal is not None:
-                self.journal.settled(self.settings.name, request, outcome)
+                self.journal.answer(self.settings.name, effect, "", now())
             publisher = self._publishers.get(request.source)
             if publisher is not None:
+                assert not isinstance(outcome, Confirmed)
                 publisher.settle(request, outcome)
-        elif isinstance(request, Subscribed):
-            assert isinstance(outcome, Confirmed | Refused)
-            self._confirm(request.subscription, outcome)
-
-    def _confirm(self, number: int, outcome: Confirmed | Refused) -> None:
-        subscription = self._subscriptions.get(number)
+            return
+        subscription = self._subscriptions.get(request.subscription)
         if subscription is None:
             return
-        error: GaplessError | None = None
-        if isinstance(outcome, Refused):
-            error = error_of(outcome)
-            del self._subscriptions[number]
-        elif self.journal is not None:
-            self.journal.confirmed(self.settings.name, subscription.name, outcome)
-        subscription.confirm(outcome, error)
+        if self.journal is not None:
+            self.journal.answer(self.settings.name, effect, subscription.name, now())
+            self.journal.flush()
+        if isinstance(outcome, Confirmed):
+            subscription.confirm(outcome)
+        elif isinstance(outcome, Refused):
+            del self._subscriptions[request.subscription]
+            subscription.fail(error_named(outcome.code, outcome.text))
 
     def _gap(self, effect: Gap) -> None:
         subscription = self._subscriptions.get(effect.subscription)
         if subscription is None:
             return
         if self.journal is not None:
-            self.journal.gap(self.settings.name, subscription.name, effect)
+            self.journal.gap(self.settings.name, subscription.name, effect, now())
         subscription.put_gap(GapNotice(effect.reason, effect.count))
+
+    def _note(self, effect: Note) -> None:
+        reason = str(effect.fields.get("reason", effect.event))
+        self.dropped[reason] = self.dropped.get(reason, 0) + int(effect.fields.get("count", 1))
+        if self.journal is not None:
+            self.journal.note(self.settings.name, effect, now())

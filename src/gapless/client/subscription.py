@@ -6,58 +6,37 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-import pyarrow as pa
+import numpy as np
 
-from gapless.client.handout import publications_of
-from gapless.delivery.port import Confirmed, Refused
+from gapless.client.deadline import Deadline, within
+from gapless.client.handout import GapNotice, Handout, Parcel, publications_of
+from gapless.delivery.port import Confirmed
 from gapless.filters import Interest
-from gapless.model.arrow import table_of_batch
-from gapless.model.batch import Batch, Rows
+from gapless.model.batch import Batch
 from gapless.model.errors import Closed, DeadlineExceeded, GaplessError
 from gapless.model.publication import Publication
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 GAPS_REMEMBERED = 1000
-
-
-class GapNotice(NamedTuple):
-    """Publications are missing here. `count` is how many, -1 when nobody knows."""
-
-    reason: str
-    count: int
-
-
-class Handout:
-    """A delivery of the core, until every subscription in it has handed its rows over."""
-
-    __slots__ = ("places", "taken", "token")
-
-    def __init__(self, token: int, places: int, taken: Callable[[int], None]) -> None:
-        self.token = token
-        self.places = places
-        self.taken = taken
-
-    def release(self) -> None:
-        """One subscription is through with it."""
-        self.places -= 1
-        if self.places == 0:
-            self.taken(self.token)
-
-
-class Parcel(NamedTuple):
-    """Rows of a batch for one subscription."""
-
-    batch: Batch
-    rows: Rows | None
-    handout: Handout
 
 
 class Inlet(Protocol):
     """Where a subscription's publications come from: the space."""
 
-    def journal_delivered(self, subscription: Subscription, batch: Batch, rows: Rows | None) -> None:
-        """Write down what is handed over, if a journal is kept."""
+    def handed(self, subscription: Subscription, part: Batch, each: Iterator[Publication]) -> Iterator[Publication]:
+        """The same publications, each written down when it is taken, if a journal is kept."""
+        ...
+
+    def handed_whole(self, subscription: Subscription, part: Batch) -> None:
+        """Write down that the application has all of these."""
+        ...
+
+    def taken_over(self, subscription: Subscription, part: Batch) -> None:
+        """Write down that the application has asked for more after these."""
         ...
 
     def unsubscribe(self, subscription: Subscription) -> None:
@@ -68,7 +47,8 @@ class Inlet(Protocol):
 class Subscription:
     """Await it, or enter it, and it is *confirmed*. Then iterate it, or its `batches()`.
 
-    Asking for the next publication takes the one before over; the broker sends on as they are taken.
+    Asking for the next publication takes the one before over; the broker sends on as they are taken. Several tasks may
+    ask: each publication goes to one of them.
     """
 
     def __init__(
@@ -83,29 +63,25 @@ class Subscription:
         self._inlet = inlet
         self._on_gap = on_gap
         self._queue: deque[Parcel | GapNotice] = deque()
-        self._current: Iterator[Publication] = iter(())
+        self._current: Iterator[Publication] = iter(())  # those of the current parcel that are still to be handed out
+        self._part: Batch | None = None  # the rows of the current parcel
+        self._whole = False  # none of them has been handed out
         self._handout: Handout | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = False
         self._error: GaplessError | None = None
 
-    # --- what the space tells it ----------------------------------------------------------------------------------------
+    # --- what the space tells it --------------------------------------------------------------------------------------
 
-    def confirm(self, outcome: Confirmed | Refused, error: GaplessError | None) -> None:
-        """The broker has answered; after a reconnection it answers again."""
-        if isinstance(outcome, Confirmed):
-            self.exceptions = outcome.exceptions
-        if error is not None:
-            self.fail(error)
-        elif not self._confirmed.done():
+    def confirm(self, outcome: Confirmed) -> None:
+        """The broker has confirmed it; after a reconnection it does so again."""
+        self.exceptions = outcome.exceptions
+        if not self._confirmed.done():
             self._confirmed.set_result(None)
 
     def put(self, parcel: Parcel) -> None:
         """Publications have arrived."""
-        if self._closed:
-            parcel.handout.release()
-            return
         self._queue.append(parcel)
         self._wake()
 
@@ -115,30 +91,38 @@ class Subscription:
         self._wake()
 
     def fail(self, error: GaplessError) -> None:
-        """Nothing more will come, for this reason."""
+        """Nothing more will come, for this reason, and what is here is not handed out any more."""
         self._error = error
+        self._let_go()
         if not self._confirmed.done():
             self._confirmed.set_exception(error)
             self._confirmed.exception()  # whoever awaits it still gets it; nobody is warned that nobody did
         self._wake()
 
-    def _wake(self) -> None:
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+    def disown(self, error: GaplessError) -> None:
+        """This is the copy in a forked process: nothing is handed out here."""
+        self._error = error
+        self._current, self._part, self._handout = iter(()), None, None
+        self._queue.clear()
 
-    # --- what the application does --------------------------------------------------------------------------------------
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # --- what the application does ------------------------------------------------------------------------------------
 
     async def confirmed(self, deadline: float | None = None) -> Self:
         """Wait until the promises of the space hold for it."""
-        try:
-            async with asyncio.timeout(deadline):
-                await asyncio.shield(self._confirmed)
-        except TimeoutError:
-            raise DeadlineExceeded(
-                f"subscription {self.name!r} was not confirmed within {deadline:g} s; it stands, and still may be"
-            ) from None
+        async with within(deadline, lambda: self._unconfirmed(deadline)):
+            await asyncio.shield(self._confirmed)
         return self
+
+    def _unconfirmed(self, deadline: float | None) -> DeadlineExceeded:
+        return DeadlineExceeded(
+            f"subscription {self.name!r} was not confirmed within {deadline:g} s: try again, or look for what is down"
+        )
 
     def __await__(self) -> Generator[object, None, Self]:
         return self.confirmed().__await__()
@@ -151,92 +135,128 @@ class Subscription:
     ) -> None:
         await self.close()
 
-    def __aiter__(self) -> AsyncIterator[Publication]:
-        return self._publications()
+    def __aiter__(self) -> Self:
+        return self
 
-    async def _publications(self) -> AsyncIterator[Publication]:
-        while True:
-            for publication in self._current:
-                yield publication
-            self._take_over()
-            parcel = await self._next_parcel(None)
-            if parcel is None:
-                return
-            self._hand_out(parcel)
-            self._current = publications_of(parcel.batch, parcel.rows)
+    async def __anext__(self) -> Publication:
+        for publication in self._current:
+            return publication
+        while await self._advance(None):
+            for publication in self._each():
+                return publication
+        raise StopAsyncIteration
 
     async def next(self, deadline: float | None = None) -> Publication:
         """The next publication; raises DeadlineExceeded, or Closed when there will be none."""
-        while True:
-            for publication in self._current:
+        for publication in self._current:
+            return publication
+        limit = None if deadline is None else Deadline(deadline)
+        while await self._advance(limit):
+            for publication in self._each():
                 return publication
-            self._take_over()
-            parcel = await self._next_parcel(deadline)
-            if parcel is None:
-                raise Closed(f"subscription {self.name!r} is closed")
-            self._hand_out(parcel)
-            self._current = publications_of(parcel.batch, parcel.rows)
+        raise Closed(f"subscription {self.name!r} is closed: subscribe again")
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Arrow record batches, as they arrive: source, seq, time, the attributes, body."""
+        from gapless.model.arrow import table_of_batch
+
         async for batch in self.raw_batches():
             yield table_of_batch(batch)
 
     async def raw_batches(self) -> AsyncIterator[Batch]:
         """Batches in Gapless' own layout, for those who work on columns themselves."""
+        while (batch := await self.next_batch()) is not None:
+            yield batch
+
+    async def next_batch(self, deadline: float | None = None) -> Batch | None:
+        """The next batch in Gapless' own layout, None when there will be none; raises DeadlineExceeded."""
+        limit = None if deadline is None else Deadline(deadline)
         while True:
-            self._take_over()
-            parcel = await self._next_parcel(None)
-            if parcel is None:
-                return
-            self._hand_out(parcel)
-            yield parcel.batch if parcel.rows is None else parcel.batch.take(parcel.rows)
+            if (batch := self._rest()) is not None:
+                return batch
+            if not await self._advance(limit):
+                return None
+
+    def _each(self) -> Iterator[Publication]:
+        """The publications of the current parcel, as objects from now on."""
+        if self._whole and self._part is not None:
+            self._whole = False
+            self._current = self._inlet.handed(self, self._part, publications_of(self._part))
+        return self._current
+
+    def _rest(self) -> Batch | None:
+        """The current parcel, or what was not yet taken of it one by one."""
+        if self._part is None:
+            return None
+        if self._whole:
+            self._whole = False
+            self._inlet.handed_whole(self, self._part)
+            return self._part
+        rest = deque(self._current)
+        return self._part.take(np.arange(self._part.rows - len(rest), self._part.rows)) if rest else None
 
     async def close(self) -> None:
         """Want nothing more."""
         if self._closed:
             return
         self._closed = True
+        self._let_go()
+        self._inlet.unsubscribe(self)
+        if not self._confirmed.done():
+            self._confirmed.set_exception(Closed(f"subscription {self.name!r} was closed before it was confirmed"))
+            self._confirmed.exception()  # as in `fail`
+        self._wake()
+
+    # --- handing over -------------------------------------------------------------------------------------------------
+
+    async def _advance(self, limit: Deadline | None) -> bool:
+        """The current parcel is through: go on to the next, or wait for it. False when there will be none.
+
+        After a wait the caller looks again: another task may have gone on meanwhile.
+        """
         self._take_over()
         while self._queue:
             item = self._queue.popleft()
             if isinstance(item, Parcel):
-                item.handout.release()
-        self._inlet.unsubscribe(self)
-        self._wake()
-
-    # --- handing over ---------------------------------------------------------------------------------------------------
-
-    def _hand_out(self, parcel: Parcel) -> None:
-        self._handout = parcel.handout
-        self._inlet.journal_delivered(self, parcel.batch, parcel.rows)
+                self._handout = item.handout
+                self._part = item.part()
+                self._whole = True
+                return True
+            self._tell(item)
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        if self._closed:
+            return False
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            async with within(limit.left() if limit else None, lambda: self._late(limit)):
+                await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+        return True
 
     def _take_over(self) -> None:
         """The application has asked for more: what it had is its own now."""
-        handout, self._handout = self._handout, None
-        if handout is not None:
+        handout, part, self._handout, self._part = self._handout, self._part, None, None
+        if handout is not None and part is not None:
+            self._inlet.taken_over(self, part)
             handout.release()
 
-    async def _next_parcel(self, deadline: float | None) -> Parcel | None:
-        while True:
-            while self._queue:
-                item = self._queue.popleft()
-                if isinstance(item, Parcel):
-                    return item
-                self._tell(item)
-            if self._error is not None:
-                raise self._error
-            if self._closed:
-                return None
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                async with asyncio.timeout(deadline):
-                    await self._waiter
-            except TimeoutError:
-                text = f"nothing arrived for subscription {self.name!r} within {deadline:g} s"
-                raise DeadlineExceeded(text) from None
-            finally:
-                self._waiter = None
+    def _let_go(self) -> None:
+        """Hand out nothing more. What the application had last is not taken over: it has not asked for more."""
+        self._current = iter(())
+        handout, self._handout, self._part = self._handout, None, None
+        if handout is not None:
+            handout.release()
+        queue, self._queue = self._queue, deque()
+        for item in queue:
+            if isinstance(item, Parcel):
+                item.handout.release()
+
+    def _late(self, limit: Deadline | None) -> DeadlineExceeded:
+        return DeadlineExceeded(f"nothing arrived for subscription {self.name!r} within {limit}; ask again")
 
     def _tell(self, notice: GapNotice) -> None:
         self.gaps.append(notice)

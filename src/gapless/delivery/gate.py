@@ -9,10 +9,7 @@ import numpy as np
 from gapless.delivery.port import Refused, SpaceSettings
 from gapless.model.batch import Batch, Column, Texts
 from gapless.model.errors import WireError
-from gapless.model.types import INT64_MAX, AttributeType
-
-MICROSECOND_FIRST = -62_135_596_800_000_000  # the year 1
-MICROSECOND_LAST = 253_402_300_799_999_999  # the year 9999
+from gapless.model.types import INT64_MAX, MICROSECOND_FIRST, MICROSECOND_LAST, AttributeType
 
 
 def refusal_of(batch: Batch, settings: SpaceSettings) -> Refused | None:

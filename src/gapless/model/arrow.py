@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from gapless.model.batch import Batch, Bytes, Column, Texts, assemble
 from gapless.model.columns import NAME_BYTES_MAX
 from gapless.model.errors import AttributeTypeError, PublicationError
-from gapless.model.layout import Field, Header, write_schema
-from gapless.model.types import AttributeType, Source
+from gapless.model.layout import COLUMNS_MAX, Field, Header, write_schema
+from gapless.model.types import MICROSECOND_FIRST, MICROSECOND_LAST, AttributeType, Source
 
 BODY = "body"
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -31,6 +31,7 @@ def batch_of_table(source: Source, first: int, table: pa.RecordBatch) -> Batch:
     """
     if table.num_rows == 0:
         raise PublicationError("a record batch without rows cannot become a batch of publications")
+    check_schema(table.schema)
     fields: list[Field] = []
     buffers: list[Bytes] = []
     bodies: list[Bytes] = [bytes(4 * (table.num_rows + 1)), b""]
@@ -38,20 +39,67 @@ def batch_of_table(source: Source, first: int, table: pa.RecordBatch) -> Batch:
         if name == BODY:
             bodies = _texts(_cast(name, array, pa.binary()))
             continue
-        if not name or len(name.encode()) > NAME_BYTES_MAX:
-            raise AttributeTypeError(f"a column is named {name[:40]!r}: names have 1 to {NAME_BYTES_MAX} bytes")
+        if pa.types.is_null(array.type):
+            continue
         kind = _kind_of(name, array.type)
         typed = _cast(name, array, ARROW_TYPES[kind])
         fields.append(Field(name, kind, typed.null_count > 0))
         if typed.null_count:
             buffers.append(_bits(typed.buffers()[0], typed.offset, len(typed)))
-        buffers.extend(_texts(typed) if kind is AttributeType.STRING else [_fixed(kind, typed)])
+        buffers.extend(_values(name, kind, typed))
     buffers.extend(bodies)
     schema = write_schema(tuple(fields))
     name_bytes = source.name.encode()
     last = first + table.num_rows - 1
     header = Header(0, table.num_rows, first, last, source.incarnation, 0, len(name_bytes), len(fields), len(schema))
     return assemble(header, name_bytes, schema, buffers)
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Raise AttributeTypeError unless the columns of a table can be attributes, whatever its rows are."""
+    if len(schema) > COLUMNS_MAX:
+        raise AttributeTypeError(f"a table of {len(schema)} columns: at most {COLUMNS_MAX} can be attributes")
+    known: dict[str, None] = {}
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        if name in known:
+            raise AttributeTypeError(f"two columns are named {name!r}: give each a name of its own")
+        known[name] = None
+        if name == BODY:
+            if not any(test(kind) for test in _BODY_TYPES):
+                raise AttributeTypeError(f"column {BODY!r} has the Arrow type {kind}: bodies are binary or string")
+            continue
+        if not name or len(name.encode()) > NAME_BYTES_MAX:
+            raise AttributeTypeError(f"a column is named {name[:40]!r}: names have 1 to {NAME_BYTES_MAX} bytes")
+        if not pa.types.is_null(kind):
+            _kind_of(name, kind)
+
+
+_BODY_TYPES = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+)
+
+
+def _values(name: str, kind: AttributeType, array: pa.Array) -> list[Bytes]:
+    """The buffers of the values, nothing accidental in them where there is none. Raises AttributeTypeError."""
+    if kind is AttributeType.STRING:
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise AttributeTypeError(f"column {name!r} holds text that is not UTF-8: {error}") from None
+        return _texts(array)
+    if array.null_count:
+        array = array.fill_null(pa.scalar(False if kind is AttributeType.BOOL else 0, array.type))
+    values = _fixed(kind, array)
+    if kind is AttributeType.TIMESTAMP:
+        times = np.frombuffer(values, "<i8")
+        if bool(((times < MICROSECOND_FIRST) | (times > MICROSECOND_LAST)).any()):
+            raise AttributeTypeError(f"column {name!r} holds times outside the years 1 to 9999")
+    return [values]
 
 
 def _kind_of(name: str, kind: pa.DataType) -> AttributeType:
@@ -109,21 +157,28 @@ def table_of_batch(batch: Batch) -> pa.RecordBatch:
     """An Arrow record batch: `source`, `seq`, `time`, the attributes, `body`. Strings and numbers share the same bytes.
 
     An attribute that carries several types within the batch becomes one column for each, the second and further ones
-    named `name:type`.
+    named `name:type`; so does an attribute with the name of one of the other four.
     """
     rows = batch.rows
-    names = ["source", "seq", "time"]
+    names = ["source", "seq", "time", BODY]
     arrays: list[pa.Array] = [
         _repeated(batch.source.name, rows),
         pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(batch.seqs)]),
         pa.Array.from_buffers(TIMESTAMP, rows, [None, pa.py_buffer(np.full(rows, batch.time // 1000, "<i8"))]),
     ]
     for column in batch.columns:
-        names.append(column.name if column.name not in names else f"{column.name}:{column.type.name.lower()}")
+        names.append(_free_name(column, names))
         arrays.append(_array_of(column, rows))
-    names.append(BODY)
     arrays.append(_variable(pa.binary(), None, batch.bodies, rows))
-    return pa.RecordBatch.from_arrays(arrays, names)
+    return pa.RecordBatch.from_arrays(arrays, [*names[:3], *names[4:], BODY])
+
+
+def _free_name(column: Column, taken: list[str]) -> str:
+    """The name of a column in a table where these are taken."""
+    name = column.name if column.name not in taken else f"{column.name}:{column.type.name.lower()}"
+    while name in taken:
+        name += ":"
+    return name
 
 
 def _repeated(text: str, rows: int) -> pa.Array:

@@ -60,15 +60,19 @@ def batch_of_rows(
 
 
 def _by_name(rows: Sequence[Mapping[str, AttributeValue | None]]) -> dict[str, list[Any]]:
-    names = list(rows[0])
-    width = len(names)
-    if all(len(row) == width for row in rows):
-        try:
+    try:
+        names = list(rows[0])
+        width = len(names)
+        if all(len(row) == width for row in rows):
             return {_checked_name(name): [row[name] for row in rows] for name in names}
-        except KeyError:
-            pass
+    except (KeyError, TypeError, IndexError, AttributeTypeError):
+        pass  # names that differ from row to row, or something wrong that is found below
     union: dict[str, None] = {}
     for row in rows:
+        if not isinstance(row, Mapping):
+            raise AttributeTypeError(
+                f"attributes are given as {type(row).__name__}: give a mapping from names to values"
+            )
         union.update(dict.fromkeys(row))
     return {_checked_name(name): [row.get(name) for row in rows] for name in union}
 

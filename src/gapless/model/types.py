@@ -7,6 +7,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND_FIRST = -62_135_596_800_000_000  # of the year 1, as a timestamp
+MICROSECOND_LAST = 253_402_300_799_999_999  # of the year 9999
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 

@@ -161,9 +161,12 @@ class Link(asyncio.BufferedProtocol):
 
     # --- what the owner does ----------------------------------------------------------------------------------------
 
-    def open(self, peer: str) -> None:
-        """The greeting is over."""
+    def open(self, peer: str, pace: Pace | None = None) -> None:
+        """The greeting is over; a pace that was agreed on in it holds from now on."""
         self.peer = peer
+        if pace is not None:
+            self.pace = pace
+            self._reader.frame_bytes_max = pace.frame_bytes_max
         self._move(Turn.GREETED)
         self._watch_again(self.pace.heartbeat_s)
 
