@@ -69,10 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _first_act(console: Console, folder: Path, seconds: float) -> None:
     console.print("[bold]Act 1: nothing fails[/bold]")
-    stage = Stage(folder)
+    stage = Stage(folder, faults=False)
     await _raise(stage)
     try:
-        async with stage.clients(faults=False):
+        async with stage.clients():
             with View(console, stage) as view:
                 view.say("publishers at b0 and b2 publish; everybody gets what matches, at every broker")
                 stage.publishing.set()
@@ -86,10 +86,10 @@ async def _first_act(console: Console, folder: Path, seconds: float) -> None:
 
 async def _second_act(console: Console, folder: Path, seconds: float) -> None:
     console.print("\n[bold]Act 2: the broker in the middle is killed[/bold]")
-    stage = Stage(folder)
+    stage = Stage(folder, faults=True)
     await _raise(stage)
     try:
-        async with stage.clients(faults=True) as journal:
+        async with stage.clients() as journal:
             with View(console, stage) as view:
                 stage.publishing.set()
                 view.say("all is well")

@@ -1,7 +1,7 @@
 """The load: publications whose values differ from one to the next, and the checks a subscriber makes of each.
 
-Four attributes (sym of 1,000 symbols, price, vol, loc of 50) and bodies of 100 bytes. A body is 25 words of 32 bits: the
-sum of the others, the time it was handed in (two words), and noise.
+Four attributes (sym of 1,000 symbols, price, vol, loc of 50) and bodies of 100 bytes. A body is 25 words of 32 bits:
+the sum of the others, the time it was handed in (two words), a number, and noise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Load:
         )
 
     def _bodies(self) -> npt.NDArray[np.uint32]:
-        words = self._noise[self._turn % POOL]
+        words: npt.NDArray[np.uint32] = self._noise[self._turn % POOL]
         now = time.monotonic_ns()
         words[:, 1] = now & 0xFFFFFFFF
         words[:, 2] = now >> 32

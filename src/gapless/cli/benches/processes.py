@@ -203,7 +203,9 @@ async def _take_singles(subscription: gapless.Subscription, checks: Checks) -> N
         if seq != expected and expected:
             checks.lost += seq - expected
         expected = seq + 1
-        checks.price_sum += publication.attributes["price"]
+        price = publication.attributes["price"]
+        assert type(price) is float, "an attribute has changed its type"
+        checks.price_sum += price
         body = publication.body
         assert len(body) == BODY_BYTES, "a body has another length"
         assert crc32(body[4:]) == int.from_bytes(body[:4], "little"), "a body has changed on its way"

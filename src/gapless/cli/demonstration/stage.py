@@ -44,7 +44,8 @@ class Watch:
 class Stage:
     """A chain of three brokers, a publisher at each end, and subscribers at all of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, faults: bool) -> None:
+        self.faults = faults
         self.folder = folder
         self.journals = folder / "journals"
         self.config = folder / "cluster.toml"
@@ -67,8 +68,9 @@ class Stage:
         name = f"b{number}"
         log = (self.folder / f"{name}.log").open("ab")
         command = [sys.executable, "-m", "gapless.cli.main", "broker", str(self.config), "--id", name]
+        command += ["--journal", str(self.journals), *(["--faults"] if self.faults else [])]
         self.processes[name] = await asyncio.create_subprocess_exec(
-            *command, "--journal", str(self.journals), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
         )
         log.close()
         until = time.monotonic() + START_S
@@ -110,22 +112,22 @@ class Stage:
     # --- clients
 
     @asynccontextmanager
-    async def clients(self, faults: bool) -> AsyncIterator[Journal]:
+    async def clients(self) -> AsyncIterator[Journal]:
         """Publishers and subscribers at work; gives the journal of whoever runs the show."""
-        own = Journal(self.journals, "director", faults=faults)
+        own = Journal(self.journals, "director", faults=self.faults)
         tasks: list[asyncio.Task[None]] = []
         buses: list[gapless.Bus] = []
         try:
             for number in range(BROKERS):
                 for name, text in ((f"all-{number}", ""), (f"picky-{number}", "loc = 'NY' AND price > 50")):
-                    bus = await self._bus(name, number, faults)
+                    bus = await self._bus(name, number)
                     buses.append(bus)
                     watch = Watch(name, f"b{number}", text or "everything")
                     self.watches.append(watch)
                     subscription = await bus.subscribe(SPACE, text, on_gap=_noting(watch), deadline=START_S)
                     tasks.append(asyncio.create_task(_consume(subscription, watch)))
             for number in (0, BROKERS - 1):
-                bus = await self._bus(f"till-{number}", number, faults)
+                bus = await self._bus(f"till-{number}", number)
                 buses.append(bus)
                 publisher = await bus.publisher(SPACE, f"till-{number}", deadline=START_S)
                 tasks.append(asyncio.create_task(self._publish(publisher, number)))
@@ -138,11 +140,11 @@ class Stage:
                 await bus.close()
             own.close(goodbye=True)
 
-    async def _bus(self, name: str, number: int, faults: bool) -> gapless.Bus:
+    async def _bus(self, name: str, number: int) -> gapless.Bus:
         """A client of that broker, which uses the others when its own is down."""
         order = [number, *(other for other in range(BROKERS) if other != number)]
         servers = [f"127.0.0.1:{self.ports + other}" for other in order]
-        return await gapless.connect(servers, name=name, journal=self.journals, faults=faults).open()
+        return await gapless.connect(servers, name=name, journal=self.journals, faults=self.faults).open()
 
     async def _publish(self, publisher: gapless.Publisher, seed: int) -> None:
         dice = random.Random(seed)

@@ -34,13 +34,14 @@ def _judge_on_spark(journals: list[Path]) -> list[Judgement]:
     session = local_session("gapless demo")
     try:
         verdicts = [audit([folder], session) for folder in journals]
-        return [Judgement(verdict.ok, verdict.render(), "audit on Spark") for verdict in verdicts]
+        return [Judgement(verdict.kept, verdict.render(), "audit on Spark") for verdict in verdicts]
     finally:
         session.stop()
 
 
 def _judge_here(folder: Path) -> Judgement:
-    from gapless.sim.checker import check, read_histories
+    from gapless.cli.histories import read_history
+    from gapless.sim.checker import check
 
-    verdict = check(read_histories(folder))
+    verdict = check(read_history([folder]))
     return Judgement(verdict.ok, verdict.render(), "checker in this process")
