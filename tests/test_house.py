@@ -22,7 +22,34 @@ BELOW_THE_FRONT_DOOR = (*CORES, "node", "sim", "client")
 ENTRANCES = ("gapless", "gapless.cli.main", "gapless.__main__", "pyspark_gapless")
 
 # What `import gapless` offers. A name more or less is a change of what people may rely on: say so in CHANGELOG.md.
-PUBLIC = ["__version__"]
+PUBLIC = [
+    "AttributeTypeError",
+    "Bus",
+    "Closed",
+    "ConfigError",
+    "DeadlineExceeded",
+    "Fenced",
+    "FilterError",
+    "GapNotice",
+    "GaplessError",
+    "OutcomeUnknown",
+    "Overloaded",
+    "Publication",
+    "PublicationError",
+    "Publisher",
+    "Receipt",
+    "Refused",
+    "SchemaError",
+    "Subscription",
+    "TooLarge",
+    "UnknownSpace",
+    "Unreachable",
+    "Unsupported",
+    "VersionMismatch",
+    "WireError",
+    "connect",
+    "sync",
+]
 
 Rule = Callable[[str], Iterator[str]]
 

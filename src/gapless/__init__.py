@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gapless import sync
     from gapless.client.bus import Bus, connect
     from gapless.client.handout import GapNotice
     from gapless.client.publisher import Publisher
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "connect",
+    "sync",
     "Bus",
     "Publisher",
     "Receipt",
@@ -77,6 +79,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'gapless' has no attribute {name!r}")
+    if name == "sync":
+        return import_module("gapless.sync")
     home = next((home for home, names in _HOMES.items() if name in names), "gapless.model.errors")
     value = globals()[name] = getattr(import_module(home), name)
     return value

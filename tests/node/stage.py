@@ -23,7 +23,7 @@ from gapless.node.config import ClusterConfig, parse_config
 from gapless.node.control import Control, Farewell, Hello, Open, Opened, Welcome, decode_control, encode_control
 from gapless.node.frames import CONTROL, HEADER, PREAMBLE, frame_header
 from gapless.node.logs import Logger
-from gapless.node.process import new_event_loop
+from gapless.node.loop import new_event_loop
 
 SPACE = "quotes"
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import NamedTuple
+
+import numpy as np
 
 from gapless.model.batch import Batch, Rows
 from gapless.model.publication import Publication
@@ -44,6 +47,12 @@ class Parcel(NamedTuple):
     def part(self) -> Batch:
         """Those rows as a batch of their own."""
         return self.batch if self.rows is None else self.batch.take(self.rows)
+
+
+def rest_of(part: Batch, current: Iterator[Publication]) -> Batch | None:
+    """Of a batch that was being taken one by one, what was not taken yet: None when nothing is left."""
+    left = len(deque(current))
+    return part.take(np.arange(part.rows - left, part.rows)) if left else None
 
 
 def publications_of(batch: Batch) -> Iterator[Publication]:

@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+import pyarrow as pa
 
 from gapless.client.deadline import Deadline, within
 from gapless.client.receipt import Failures, Lot, Receipt
@@ -29,9 +30,6 @@ from gapless.model.errors import (
     TooLarge,
 )
 from gapless.model.types import Source
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 UNDER_WAY_MAX = 2  # batches without an answer, beyond which what is handed in waits to go together
 FRAME_BYTES_BESIDE_BATCH = 4096  # of a frame, what is kept free for all that is not the batch

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
+import pyarrow as pa
 
 from gapless.delivery.port import SpaceSettings
+from gapless.model.arrow import batch_of_table, check_schema
 from gapless.model.batch import Batch, Column, Rows, Texts
 from gapless.model.columns import batch_of_rows
 from gapless.model.errors import AttributeTypeError, PublicationError, SchemaError, TooLarge
 from gapless.model.types import AttributeType, AttributeValue, Source
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS_MAX = 1024
 BATCH_BYTES_MAX = 1 << 20
@@ -69,8 +68,6 @@ class TableRun:
 
     def encode(self, source: Source, first: int) -> Batch:
         """Their batch."""
-        from gapless.model.arrow import batch_of_table
-
         return batch_of_table(source, first, self.table)
 
 
@@ -104,10 +101,6 @@ def _is_frame(rows: Any) -> bool:
 
 
 def _table_runs(rows: Any) -> Iterator[Run]:
-    import pyarrow as pa
-
-    from gapless.model.arrow import check_schema
-
     if hasattr(rows, "to_arrow"):
         rows = rows.to_arrow()
     elif type(rows).__module__.partition(".")[0] == "pandas":

@@ -6,20 +6,18 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
-import numpy as np
+import pyarrow as pa
 
 from gapless.client.deadline import Deadline, within
-from gapless.client.handout import GapNotice, Handout, Parcel, publications_of
+from gapless.client.handout import GapNotice, Handout, Parcel, publications_of, rest_of
 from gapless.delivery.port import Confirmed
 from gapless.filters import Interest
+from gapless.model.arrow import table_of_batch
 from gapless.model.batch import Batch
 from gapless.model.errors import Closed, DeadlineExceeded, GaplessError
 from gapless.model.publication import Publication
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 GAPS_REMEMBERED = 1000
 
@@ -158,8 +156,6 @@ class Subscription:
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Arrow record batches, as they arrive: source, seq, time, the attributes, body."""
-        from gapless.model.arrow import table_of_batch
-
         async for batch in self.raw_batches():
             yield table_of_batch(batch)
 
@@ -192,8 +188,7 @@ class Subscription:
             self._whole = False
             self._inlet.handed_whole(self, self._part)
             return self._part
-        rest = deque(self._current)
-        return self._part.take(np.arange(self._part.rows - len(rest), self._part.rows)) if rest else None
+        return rest_of(self._part, self._current)
 
     async def close(self) -> None:
         """Want nothing more."""

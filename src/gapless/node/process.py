@@ -17,6 +17,7 @@ from gapless.node.config import ClusterConfig
 from gapless.node.http import HttpServer
 from gapless.node.journal import Journal
 from gapless.node.logs import Logger
+from gapless.node.loop import new_event_loop
 
 DRAINED = 0
 BROKEN = 70  # a bug: what the process knows cannot be trusted any more
@@ -31,15 +32,6 @@ def check_assertions() -> None:
         raise GaplessError(
             "gapless runs with assertions on, in production too: start Python without -O, and unset PYTHONOPTIMIZE"
         )
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """The fastest loop there is."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def run_broker(
