@@ -52,7 +52,7 @@ class Codec:
         self._payload = data[end:]
         try:
             message: Message = self._decode(data[_HEAD.size : end])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(f"a message cannot be read: {error}") from None
         finally:
             self._payload = b""

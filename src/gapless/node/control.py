@@ -78,6 +78,6 @@ def decode_control(data: memoryview) -> AnyControl:
     """The control message in these bytes; raises WireError."""
     try:
         message: AnyControl = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"a control message cannot be read: {error}") from None
     return message
