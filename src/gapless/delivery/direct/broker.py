@@ -298,8 +298,8 @@ class DirectBroker:
         except FilterError as error:
             self._send(peer.session.id, Decline(number, "FilterError", str(error)))
             return
-        if number in peer.interests:
-            self._hang_up(peer.session.id, f"subscribed twice under the number {number}")
+        if number < 0 or number in peer.interests:
+            self._hang_up(peer.session.id, f"subscribed under the number {number}, which is taken or not one")
             return
         peer.interests[number] = interest
         self.interests.hold(interest, LOCAL)
