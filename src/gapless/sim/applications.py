@@ -161,11 +161,12 @@ class Subscriber:
         now = self.host.world.now
         if self.plan.stop_ms and self.plan.stop_ms * MILLISECOND <= now:
             return
-        self.host.later(max(self.plan.start_ms * MILLISECOND - now, 0), self._subscribe)
+        self.host.later(max(self.plan.start_ms * MILLISECOND - now, 0), self.subscribe)
         if self.plan.stop_ms:
             self.host.later(self.plan.stop_ms * MILLISECOND - now, self.stop)
 
-    def _subscribe(self) -> None:
+    def subscribe(self) -> None:
+        """Ask for it now."""
         if not self.host.closing:
             self.over = False
             self.number = self.host.subscribe(self, self.interest)

@@ -102,6 +102,12 @@ class Faults:
     def _start(self, fault: FaultPlan) -> None:
         self.done += 1
         self.under_load += self.network.carrying()
+        self.begin(fault)
+        if KINDS[fault.kind].lasts and fault.for_ms:
+            self.world.after(fault.for_ms * MILLISECOND, self.end, fault)
+
+    def begin(self, fault: FaultPlan) -> None:
+        """It happens now."""
         self.world.count(f"fault:{fault.kind}")
         host = self.hosts[fault.target]
         if fault.kind == "link":
@@ -109,15 +115,14 @@ class Faults:
         else:
             self.world.journal(Kind.FAULT, node=fault.target, peer=fault.peer, reason=fault.kind)
         self._begin[fault.kind](fault, host)
-        if KINDS[fault.kind].lasts and fault.for_ms:
-            self.world.after(fault.for_ms * MILLISECOND, self._stop, fault, host)
 
-    def _stop(self, fault: FaultPlan, host: Host) -> None:
+    def end(self, fault: FaultPlan) -> None:
+        """It is over."""
         if fault.kind == "link":
             self.world.journal(Kind.LINK_UP, node=fault.target, peer=fault.peer)
         elif self.world.tell is not None:
             self.world.tell(self.world.now, fault.target, f"over {fault.kind} {fault.peer}".rstrip())
-        self._end[fault.kind](fault, host)
+        self._end[fault.kind](fault, self.hosts[fault.target])
 
     # --- processes
 
