@@ -15,6 +15,7 @@ from gapless.cli.demonstration.stage import Stage, note
 from gapless.cli.demonstration.verdict import judge, spark_is_here
 from gapless.cli.demonstration.view import View
 from gapless.model.events import Kind
+from gapless.node.journal import Journal
 
 EXAMPLE = "example:\n  gapless demo --folder ./gapless-demo"
 
@@ -72,13 +73,12 @@ async def _first_act(console: Console, folder: Path, seconds: float) -> None:
     stage = Stage(folder, faults=False)
     await _raise(stage)
     try:
-        async with stage.clients():
+        async with stage.clients() as journal:
             with View(console, stage) as view:
                 view.say("publishers at b0 and b2 publish; everybody gets what matches, at every broker")
                 stage.publishing.set()
                 await view.show(seconds)
-                stage.publishing.clear()
-                await stage.quiet()
+                await _settle(stage, journal)
                 _tell(view, stage)
     finally:
         await stage.stop_brokers()
@@ -104,8 +104,7 @@ async def _second_act(console: Console, folder: Path, seconds: float) -> None:
                 view.say("b1 is back. The tree closes by itself, and everybody gets everything again")
                 await stage.start_broker(1)
                 await view.show(seconds)
-                stage.publishing.clear()
-                await stage.quiet()
+                await _settle(stage, journal)
                 _tell(view, stage)
     finally:
         await stage.stop_brokers()
@@ -115,6 +114,14 @@ async def _raise(stage: Stage) -> None:
     stage.write_config()
     for number in range(3):
         await stage.start_broker(number)
+
+
+async def _settle(stage: Stage, journal: Journal) -> None:
+    """Let what is under way arrive, and say in the journal that it had the time."""
+    stage.publishing.clear()
+    note(journal, Kind.CALM)
+    await stage.quiet()
+    note(journal, Kind.END)
 
 
 def _tell(view: View, stage: Stage) -> None:

@@ -142,11 +142,8 @@ class Bus:
         """Nothing comes or goes any more: tell everybody who waits."""
         self._closed = reason
         _buses.discard(self)
-        link = self._keeper.link
         self._keeper.stop("the client has closed its connection")
         for space in self._spaces.values():
-            if link is not None:
-                space.session_down(link)
             space.close(reason)
         waiting: list[asyncio.Future[Any] | None] = [self._linked, *self._opening.values()]
         for future in filter(None, waiting):

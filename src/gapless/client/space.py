@@ -92,16 +92,19 @@ class LeafSpace:
         self._carry_out(self.core.on_message(link.number, self.codec.decode(data), now()))
 
     def close(self, closed: GaplessError) -> None:
-        """Nothing more will come or go, for this reason."""
+        """Nothing more will come or go, for this reason. Subscribers leave first: nothing is missed by who has left."""
         self._closed = True
-        for publisher in tuple(self._publishers.values()):
-            for request in publisher.abandon(closed):
-                if self.journal is not None:
-                    self.journal.answer(self.settings.name, Answer(request, Unknown("closed")), "", now())
         for subscription in tuple(self._subscriptions.values()):
             subscription.fail(closed)
             if self.journal is not None:
                 self.journal.unsubscribe(self.settings.name, subscription.name, now())
+        self._subscriptions.clear()
+        if self._link is not None:
+            self.session_down(self._link)
+        for publisher in tuple(self._publishers.values()):
+            for request in publisher.abandon(closed):
+                if self.journal is not None:
+                    self.journal.answer(self.settings.name, Answer(request, Unknown("closed")), "", now())
         self._let_in()
         self.journal = None
 
@@ -109,7 +112,7 @@ class LeafSpace:
         """This is the copy of the space in a forked process: nothing here may be used."""
         self.journal = None
         for publisher in self._publishers.values():
-            publisher.closed = closed
+            publisher.shut(closed)
         for subscription in self._subscriptions.values():
             subscription.disown(closed)
 
@@ -136,10 +139,10 @@ class LeafSpace:
 
     async def room(self, publisher: Publisher, deadline: float | None) -> None:
         """Wait until less waits to be sent, or the publisher is closed. Raises Overloaded when the deadline passes."""
-        if self._has_room():
+        if self.has_room():
             return
         async with within(deadline, lambda: self._overloaded(deadline)):
-            while not self._has_room() and publisher.closed is None:
+            while not self.has_room() and publisher.closed is None:
                 waiter: asyncio.Future[None] = self._loop.create_future()
                 self._roomy.append(waiter)
                 await waiter
@@ -150,7 +153,8 @@ class LeafSpace:
             f"space {self.settings.name!r} had no room within {deadline:g} s: {there}; nothing was taken, try again"
         )
 
-    def _has_room(self) -> bool:
+    def has_room(self) -> bool:
+        """Whether little enough waits to be sent."""
         return self.core.queued() <= QUEUED_BYTES_MAX
 
     def _let_in(self) -> None:
@@ -235,7 +239,7 @@ class LeafSpace:
                 self._note(effect)
             else:
                 raise AssertionError(f"a client cannot carry out {effect}")
-        if self._roomy and self._has_room():
+        if self._roomy and self.has_room():
             self._let_in()
 
     def _wake(self, what: str) -> None:
