@@ -35,19 +35,27 @@ _BYTES_AT_ONCE = 32 << 20  # of journals, for one task after a shuffle: sorted i
 def audit(paths: Sequence[Path], session: SparkSession | None = None, report: Path | None = None) -> AuditVerdict:
     """Judge the run whose journals `paths` name: files, or folders of them.
 
-    Without a `session`, one in local mode is started and stopped. With `report`, the verdict is also written there: as
-    `verdict.json` and `verdict.txt`. Raises `JournalError` where the journals are missing or cannot be read in full.
+    Without a `session`, and where none is running, one in local mode is started and stopped again. With `report`, the
+    verdict is also written there: as `verdict.json` and `verdict.txt`. Raises `JournalError` where the journals are
+    missing or cannot be read in full.
     """
     journals = find_journals(paths)
-    if session is not None:
-        verdict = _judge(session, journals)
-    else:
-        verdict = _judge_alone(journals)
+    session = session or _running_session()
+    verdict = _judge(session, journals) if session is not None else _judge_alone(journals)
     if report is not None:
         report.mkdir(parents=True, exist_ok=True)
         (report / "verdict.json").write_text(verdict.to_json(), encoding="utf-8")
         (report / "verdict.txt").write_text(verdict.render(), encoding="utf-8")
     return verdict
+
+
+def _running_session() -> SparkSession | None:
+    # Spark is an extra: without it this package still imports, and `local_session` says what to install.
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    return SparkSession.getActiveSession()
 
 
 def _judge_alone(journals: Sequence[Path]) -> AuditVerdict:
@@ -61,7 +69,6 @@ def _judge_alone(journals: Sequence[Path]) -> AuditVerdict:
 
 
 def _judge(session: SparkSession, journals: Sequence[Path]) -> AuditVerdict:
-    # Spark is an extra: without it, this package still imports, and `local_session` says what to install.
     from gapless.spark.audit.judge import judge
 
     return judge(session, journals)

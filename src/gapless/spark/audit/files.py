@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 PARQUET = ".parquet"
-_NDJSON = (".ndjson", ".ndjson.gz")
+_NDJSON = (".ndjson", ".jsonl")
 
 
 def find_journals(paths: Sequence[Path]) -> list[Path]:

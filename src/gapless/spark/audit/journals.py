@@ -53,20 +53,24 @@ class Journals:
     runs: tuple[Run, ...]
     kinds: dict[str, int]
     torn: tuple[str, ...]
-
-    @property
-    def has_common_clock(self) -> bool:
-        """Whether moments of different processes can be compared."""
-        return _have_common_clock(self.runs)
+    has_common_clock: bool  # moments of different processes can be compared
 
     def of_space(self, value: Callable[[Run], str | int | bool]) -> Column:
         """What the run says of the space of a row."""
-        everywhere = [run for run in self.runs if not run.space]
-        said = F.lit(value(everywhere[0] if everywhere else Run()))
-        for run in self.runs:
-            if run.space:
-                said = F.when(F.col("space") == run.space, value(run)).otherwise(said)
+        spaces = self.spaces
+        said = F.lit(value(spaces.get("", Run())))
+        for space, run in spaces.items():
+            if space:
+                said = F.when(F.col("space") == space, value(run)).otherwise(said)
         return said
+
+    @property
+    def spaces(self) -> dict[str, Run]:
+        """What the run says of each space, and under the empty name of all others; processes add up to one run."""
+        said: dict[str, list[Run]] = {}
+        for run in self.runs:
+            said.setdefault(run.space, []).append(run)
+        return {space: _in_sum(runs) for space, runs in said.items()}
 
     def release(self) -> None:
         """Let Spark forget what was read."""
@@ -84,14 +88,15 @@ def read_journals(session: SparkSession, paths: Sequence[Path]) -> Journals:
     except BaseException:
         lines.unpersist()
         raise
-    lines_are_time = len(files.paths) == 1 and _have_common_clock(runs)
+    has_common_clock = all(run.clock == "global" for run in runs)
     return Journals(
         lines=lines,
-        events=_with_moment(_good(lines), lines_are_time),
+        events=_with_moment(_good(lines), has_common_clock, len(files.paths) == 1),
         files=files,
         runs=runs,
         kinds={kind.value: kinds[kind.value] for kind in Kind if kind.value in kinds},
         torn=tuple(files.name(file) for file in torn),
+        has_common_clock=has_common_clock,
     )
 
 
@@ -195,13 +200,22 @@ def _good(lines: DataFrame) -> DataFrame:
     return lines.where(F.col("problem").isNull()).drop("problem", "path")
 
 
-def _have_common_clock(runs: Sequence[Run]) -> bool:
-    return all(run.clock == "global" for run in runs)
+def _in_sum(runs: Sequence[Run]) -> Run:
+    return Run(
+        space=runs[0].space,
+        delivery=next((run.delivery for run in runs if run.delivery), ""),
+        faults=any(run.faults for run in runs),
+        bound=max(run.bound for run in runs),
+    )
 
 
-def _with_moment(events: DataFrame, lines_are_time: bool) -> DataFrame:
-    # In one history the lines say what came first; over several files, the time and the position in each do.
-    at, n = ("place.block", "place.row") if lines_are_time else ("at", "n")
+def _with_moment(events: DataFrame, has_common_clock: bool, is_one_file: bool) -> DataFrame:
+    # In one history the lines say what came first; over several files, the time and the position in each do. Without a
+    # common clock there is nothing but the position.
+    if has_common_clock:
+        at, n = ("place.block", "place.row") if is_one_file else ("at", "n")
+    else:
+        at, n = "n", "n"
     return events.withColumn("moment", F.struct(F.col(at).alias("at"), F.col(n).alias("n"), "place"))
 
 

@@ -19,7 +19,8 @@ _LANE = [*SUBSCRIPTION, "source", "incarnation"]
 
 def why_not_judged(journals: Journals) -> str:
     """Why nothing can be said about `all-delivered` in this run; empty where something can."""
-    if all(run.faults for run in journals.runs):
+    spaces = journals.spaces
+    if all(run.faults for space, run in spaces.items() if space or len(spaces) == 1):
         return "the run may contain faults"
     for kind in _FAULTS:
         if kind.value in journals.kinds:

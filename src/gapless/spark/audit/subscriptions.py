@@ -18,8 +18,8 @@ def subscriptions_of(journals: Journals, processes: Processes) -> DataFrame:
     """Subscriptions by `space, subscription, epoch`.
 
     `filter` and `topic` are null where nobody asked for it. `state` is LIVE, or why `all-delivered` says nothing about
-    it; `confirmed`, `confirmed_at` and `node` tell when and in which process its promises began, `end_at` until when it
-    was watched.
+    it; `confirmed`, `confirmed_at` and `node` tell when and in which process its promises began, `end_at` until when
+    the run was watched.
     """
     about = of_kind(journals, Kind.SUBSCRIBE, Kind.CONFIRMED, Kind.UNSUBSCRIBE, Kind.GAP)
     events = processes.place(about.where(F.col("subscription") != ""))
@@ -33,14 +33,13 @@ def subscriptions_of(journals: Journals, processes: Processes) -> DataFrame:
         _any((F.col("event") == Kind.CONFIRMED.value) & (F.size("exceptions") > 0)).alias("has_exceptions"),
         _any((F.col("event") == Kind.GAP.value) & (F.col("source") == "")).alias("has_open_gap"),
     )
-    ends = (
-        of_kind(journals, Kind.END)
-        .groupBy(F.col("place.file").alias("end_file"))
-        .agg(F.max("moment").alias("end"), F.max("at").alias("end_at"))
-    )
-    watched = facts.join(F.broadcast(ends), F.col("confirmed.place.file") == F.col("end_file"), "left")
-    done_with = ("end_file", "end", "unsubscribed", "has_exceptions", "has_open_gap")
-    return watched.withColumn("state", _state()).drop(*done_with)
+    # Whoever runs the run says when it was over, for all of them.
+    end = of_kind(journals, Kind.END).agg(F.max("moment").alias("end"), F.max("at").alias("end_at"))
+    has_left = F.col("unsubscribed").isNotNull()
+    if journals.has_common_clock:
+        has_left &= F.col("unsubscribed") < F.col("end")
+    watched = facts.crossJoin(F.broadcast(end)).withColumn("state", _state(has_left))
+    return watched.drop("end", "unsubscribed", "has_exceptions", "has_open_gap")
 
 
 def asked_by(subscriptions: DataFrame) -> list[Asked]:
@@ -66,11 +65,10 @@ def _any(condition: Column) -> Column:
     return F.coalesce(F.bool_or(condition), F.lit(False))
 
 
-def _state() -> Column:
+def _state(has_left: Column) -> Column:
     return (
         F.when(F.col("confirmed").isNull(), "never confirmed")
-        .when(F.col("end").isNull(), "the journal of its process has no `end`")
-        .when(F.col("unsubscribed") < F.col("end"), "unsubscribed before the end")
+        .when(has_left, "unsubscribed before the end")
         .when(F.col("has_exceptions"), "confirmed with exceptions")
         .when(F.col("has_open_gap"), "told of a gap without a range")
         .otherwise(LIVE)
