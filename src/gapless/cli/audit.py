@@ -20,9 +20,9 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser = subparsers.add_parser(
         "audit",
         help="judge journals on Spark",
-        description="Read the journals that brokers and clients wrote (`--journal`, `connect(journal=…)`), as NDJSON or "
-        "Parquet, and judge no-invention, no-duplicate and publisher-order, and all-delivered where nothing failed, with "
-        "Spark in local mode.",
+        description="Read the journals that brokers and clients wrote (`--journal`, `connect(journal=…)`), as NDJSON "
+        "or Parquet, and judge no-invention, no-duplicate and publisher-order, and all-delivered where nothing "
+        "failed, with Spark in local mode.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
