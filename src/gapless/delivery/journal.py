@@ -6,16 +6,13 @@ The simulator and real processes write through this, so their histories say the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from gapless.delivery.port import Accepted, Answer, Confirmed, Gap, Note, Now, Published, Refused
 from gapless.filters import Interest
 from gapless.model.batch import Batch, Rows
-from gapless.model.events import Event, Kind, digest_of, type_of_attribute
-from gapless.model.types import EPOCH, AttributeType, Source
-
-MICROSECONDS_PER_DAY = 86_400_000_000
+from gapless.model.events import Event, Kind, digest_of
+from gapless.model.types import Source
 
 
 class Journal:
@@ -38,7 +35,7 @@ class Journal:
         """The application hands in these publications."""
         source = batch.source
         bodies = batch.bodies.slices()
-        for seq, attributes, body in zip(batch.seqs.tolist(), attributes_of(batch), bodies, strict=True):
+        for seq, attributes, body in zip(batch.seqs.tolist(), batch.plain_attributes, bodies, strict=True):
             self.write(
                 Kind.PUBLISH,
                 now,
@@ -141,19 +138,3 @@ def _range_of(request: Published) -> dict[str, Any]:
         "seq": request.first,
         "last": request.last if request.last > request.first else 0,
     }
-
-
-def attributes_of(batch: Batch) -> list[dict[str, type_of_attribute | None]]:
-    """The attributes of each row as a history has them: times as microseconds."""
-    rows: list[Any] = batch.attributes
-    if any(field.type is AttributeType.TIMESTAMP for field in batch.fields):
-        return [{name: _plain(value) for name, value in row.items()} for row in rows]
-    return rows
-
-
-def _plain(value: Any) -> type_of_attribute | None:
-    if not isinstance(value, datetime):
-        plain: type_of_attribute | None = value
-        return plain
-    since = value - EPOCH
-    return since.days * MICROSECONDS_PER_DAY + since.seconds * 1_000_000 + since.microseconds

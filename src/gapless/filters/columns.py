@@ -148,22 +148,6 @@ def _part_of(column: Column) -> Part:
     return Part(float if column.type is AttributeType.FLOAT64 else int, column.values, valid)
 
 
-def attribute_rows(batch: Batch) -> list[dict[str, Any]]:
-    """The attributes of every row as dicts; timestamps stay microseconds."""
-    rows: list[dict[str, Any]] = [{} for _ in range(batch.rows)]
-    for column in batch.columns:
-        name = column.name
-        values = column.values if isinstance(column.raw, Texts) else column.values.tolist()
-        if column.valid is None:
-            for row, value in zip(rows, values, strict=True):
-                row[name] = value
-        else:
-            for row, value, valid in zip(rows, values, column.valid.tolist(), strict=True):
-                if valid:
-                    row[name] = value
-    return rows
-
-
 def truth_masks(node: Condition, batch: Batch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Where a condition is true, and where it is unknown."""
     true, false = masks_of(node, View(batch))

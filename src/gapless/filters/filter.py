@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gapless.filters.columns import SCALAR_ROWS, Rows, View, attribute_rows, masks_of, spread
+from gapless.filters.columns import SCALAR_ROWS, Rows, View, masks_of, spread
 from gapless.filters.evaluate import Decide, decider
 from gapless.filters.normal import normalise
 from gapless.filters.parser import parse_condition
@@ -36,7 +36,7 @@ class Filter:
     def rows(self, batch: Batch) -> Rows:
         """The rows of a batch for which the filter is true, rising."""
         if batch.rows <= SCALAR_ROWS:
-            dicts = attribute_rows(batch)
+            dicts = batch.plain_attributes
             return np.array([row for row, attributes in enumerate(dicts) if self.decide(attributes)], np.intp)
         true, _ = masks_of(self.condition, View(batch))
         return np.nonzero(spread(true, batch.rows))[0]

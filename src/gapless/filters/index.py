@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gapless.filters.columns import SCALAR_ROWS, Rows, Strings, View, attribute_rows, masks_of, spread
+from gapless.filters.columns import SCALAR_ROWS, Rows, Strings, View, masks_of, spread
 from gapless.filters.evaluate import decider
 from gapless.filters.interest import Interest
 from gapless.filters.syntax import And, Comparison, Condition, Constant, Identifier, In, Text
@@ -225,7 +225,7 @@ class FilterIndex:
         """Row by row, each as a dict; the rows of an owner are the bits of a number until the end."""
         bits: dict[Hashable, int] = {}
         bit = 1
-        for attributes in attribute_rows(batch):
+        for attributes in batch.plain_attributes:
             for name, shelf in self._filed.items():
                 value = attributes.get(name)
                 if type(value) is str and value in shelf:
@@ -265,7 +265,7 @@ class FilterIndex:
             for entry, rows in singly:
                 yield entry, rows[entry.mask(view)[rows]]
             return
-        dicts = attribute_rows(batch)
+        dicts = batch.plain_attributes
         for entry, rows in singly:
             decide = entry.decide
             yield entry, np.array([row for row in rows.tolist() if decide(dicts[row])], np.intp)

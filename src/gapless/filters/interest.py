@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gapless.filters.columns import SCALAR_ROWS, Rows, View, attribute_rows, masks_of, spread
+from gapless.filters.columns import SCALAR_ROWS, Rows, View, masks_of, spread
 from gapless.filters.filter import Filter, parse
 from gapless.filters.topic import TOPIC, TopicPattern, parse_topic
 from gapless.model.batch import Batch
@@ -53,7 +53,7 @@ class Interest:
     def rows(self, batch: Batch) -> Rows:
         """The rows of a batch that match, rising."""
         if batch.rows <= SCALAR_ROWS:
-            dicts = attribute_rows(batch)
+            dicts = batch.plain_attributes
             return np.array([row for row, attributes in enumerate(dicts) if self.matches(attributes)], np.intp)
         return np.nonzero(self.mask(View(batch)))[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from time import process_time
 
@@ -145,8 +146,14 @@ class Stage:
 def run(scenario: Scenario, seed: int | str, tell: Teller | None = None) -> Outcome:
     """Run a scenario with a seed and judge what happened."""
     began = process_time()
-    stage = Stage(scenario, seed, tell)
-    stage.finish()
+    collecting = gc.isenabled()
+    gc.disable()  # a world makes much and lets go of nothing before its end
+    try:
+        stage = Stage(scenario, seed, tell)
+        stage.finish()
+    finally:
+        if collecting:
+            gc.enable()
     spent = process_time() - began
     world = stage.world
     later = None
