@@ -135,6 +135,13 @@ class Line:
             for due, _ in self.queue:
                 self.world.at(due, self.arrive)
 
+    def hasten(self, latest: int) -> None:
+        """What is under way arrives by then, in its order."""
+        self.queue = deque((min(due, latest), item) for due, item in self.queue)
+        self.due = min(self.due, latest)
+        self.hush = min(self.hush, latest)
+        self.resume(0)
+
     @property
     def carries(self) -> bool:
         """Whether publications are under way in it."""
@@ -228,9 +235,13 @@ class Network:
         self.path(start, end).cut -= 1
 
     def slow(self, start: str, end: str, factor: float) -> None:
-        """From now on messages take so much longer."""
+        """From now on messages take so much longer; or shorter again, and what is under way comes within reason."""
         path = self.path(start, end)
         path.slow *= factor
+        if factor < 1:
+            for line in path.lines:
+                line.hasten(self.world.now + self.detect)
+            return
         for line in path.lines:
             line.due = line.hush = max(line.due, self.world.now + path.delay())  # whatever else its host says by it
         self.listen(path)
