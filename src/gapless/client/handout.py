@@ -21,7 +21,7 @@ class GapNotice(NamedTuple):
 
 
 class Handout:
-    """A delivery of the core, until every subscription in it has handed its rows over."""
+    """A delivery of the core, until every subscription in it has begun to hand its rows over."""
 
     __slots__ = ("places", "taken", "token")
 
@@ -31,7 +31,7 @@ class Handout:
         self.taken = taken
 
     def release(self) -> None:
-        """One subscription is through with it."""
+        """One subscription holds it back no more."""
         self.places -= 1
         if self.places == 0:
             self.taken(self.token)

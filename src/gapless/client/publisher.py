@@ -47,6 +47,10 @@ class Outlet(Protocol):
         """Hand a batch to the core."""
         ...
 
+    def has_room(self) -> bool:
+        """Whether little enough waits to be sent."""
+        ...
+
     async def room(self, publisher: Publisher, deadline: float | None) -> None:
         """Wait until less waits to be sent, or the publisher is closed. Raises Overloaded when the deadline passes."""
         ...
@@ -84,12 +88,13 @@ class Publisher:
         self._lot = Lot(source.name, self._failures)
         self._under_way: deque[UnderWay] = deque()
         self._scheduled = False
+        self._halt = False  # closed, or there was no room: look before anything is taken
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     async def send(self, attributes: Row, body: bytes = b"", *, deadline: float | None = None) -> Receipt:
         """Hand in one publication. Waits only for room; raises Overloaded when there is none within `deadline`."""
-        if len(self._rows) >= BATCH_ROWS_MAX or self._bytes >= BATCH_BYTES_MAX or self.closed is not None:
+        if len(self._rows) >= BATCH_ROWS_MAX or self._bytes >= BATCH_BYTES_MAX or self._halt:
             await self._make_room(deadline)
         try:
             if not _PLAIN.issuperset(map(type, attributes.values())):
@@ -168,6 +173,7 @@ class Publisher:
         await asyncio.sleep(0)
         await self._outlet.room(self, deadline)
         self._check()
+        self._halt = False
 
     def _check(self) -> None:
         if self.closed is not None:
@@ -216,6 +222,8 @@ class Publisher:
         lot.unsettled += batch.rows
         self._under_way.append(UnderWay(batch.first, batch.last, batch.rows, lot))
         self._outlet.publish(batch)
+        if not self._outlet.has_room():
+            self._halt = True
 
     def _send_halves(self, run: Run, first: int, lot: Lot) -> None:
         """Something in this run is wrong or it is too much: find the row that is, and send the others."""
@@ -236,8 +244,8 @@ class Publisher:
             self.last_accepted = max(self.last_accepted, request.last)
         else:
             self._failures.add(error)
-        if isinstance(error, Fenced) and self.closed is None:
-            self.closed = error
+        if isinstance(error, Fenced):
+            self.shut(error)
         while self._under_way and self._under_way[0].first <= request.last:
             first, last, rows, lot = self._under_way.popleft()
             lot.settle(first, last, rows, error)
@@ -263,24 +271,35 @@ class Publisher:
 
     async def close(self, deadline: float | None = None) -> None:
         """Take no more, and wait for the outcome of what was handed in, as `flush` does."""
-        self._flush()
-        if self.closed is None:
-            self.closed = Closed(f"publisher {self.source.name!r} is closed: make a new one with bus.publisher(…)")
-        self._outlet.retire(self)
+        self.stop()
         await self.flush(deadline)
+
+    def stop(self) -> None:
+        """Take no more, and wait for nothing: what was handed in goes out, and receipts learn what becomes of it."""
+        self._flush()
+        self.shut(Closed(f"publisher {self.source.name!r} is closed: make a new one with bus.publisher(…)"))
+        self._outlet.retire(self)
+
+    def shut(self, reason: GaplessError) -> None:
+        """Take no more, for this reason if there was none before."""
+        self.closed = self.closed or reason
+        self._halt = True
+
+    def discard(self, closed: GaplessError) -> None:
+        """The connection is closed for good: what was not given to the core yet never will be."""
+        self.shut(closed)
+        lot, self._rows, self._bodies = self._lot, [], []
+        for seq in range(self._first, self._next):
+            self._fail(lot, seq, Closed(f"{closed}; publication {seq} of {self.source.name!r} was never sent"))
+        self._first = self._next
+        lot.open = False
+        lot.wake()
 
     def abandon(self, closed: GaplessError) -> list[Published]:
         """The connection is closed for good: nobody will answer any more for these."""
-        if self.closed is None:
-            self.closed = closed
-        lot, self._rows, self._bodies = self._lot, [], []
         unanswered = [Published(self.source, under_way.first, under_way.last) for under_way in self._under_way]
         for request in unanswered:
             self.settle(request, Unknown(f"{closed}; what was sent before had not been answered"))
-        for seq in range(self._first, self._next):
-            self._fail(lot, seq, Closed(f"{closed}; publication {seq} of {self.source.name!r} was never sent"))
-        lot.open = False
-        lot.wake()
         return unanswered
 
     @property
@@ -298,13 +317,6 @@ class Publisher:
             await self.close()
         else:
             self.stop()
-
-    def stop(self) -> None:
-        """Take no more, and wait for nothing: what was handed in goes out, and receipts learn what becomes of it."""
-        self._flush()
-        if self.closed is None:
-            self.closed = Closed(f"publisher {self.source.name!r} is closed: make a new one with bus.publisher(…)")
-        self._outlet.retire(self)
 
 
 def error_of(outcome: Accepted | Refused | Unknown) -> GaplessError | None:

@@ -99,6 +99,8 @@ class LeafSpace:
             if self.journal is not None:
                 self.journal.unsubscribe(self.settings.name, subscription.name, now())
         self._subscriptions.clear()
+        for publisher in self._publishers.values():
+            publisher.discard(closed)
         if self._link is not None:
             self.session_down(self._link)
         for publisher in tuple(self._publishers.values()):

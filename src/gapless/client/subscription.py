@@ -11,7 +11,7 @@ from typing import Protocol, Self
 import pyarrow as pa
 
 from gapless.client.deadline import Deadline, within
-from gapless.client.handout import GapNotice, Handout, Parcel, publications_of, rest_of
+from gapless.client.handout import GapNotice, Parcel, publications_of, rest_of
 from gapless.delivery.port import Confirmed
 from gapless.filters import Interest
 from gapless.model.arrow import table_of_batch
@@ -45,8 +45,8 @@ class Inlet(Protocol):
 class Subscription:
     """Await it, or enter it, and it is *confirmed*. Then iterate it, or its `batches()`.
 
-    Asking for the next publication takes the one before over; the broker sends on as they are taken. Several tasks may
-    ask: each publication goes to one of them.
+    Asking for the next publication takes the one before over. The broker sends on as batches are begun. Several tasks
+    may ask: each publication goes to one of them.
     """
 
     def __init__(
@@ -64,7 +64,6 @@ class Subscription:
         self._current: Iterator[Publication] = iter(())  # those of the current parcel that are still to be handed out
         self._part: Batch | None = None  # the rows of the current parcel
         self._whole = False  # none of them has been handed out
-        self._handout: Handout | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed = False
@@ -100,7 +99,7 @@ class Subscription:
     def disown(self, error: GaplessError) -> None:
         """This is the copy in a forked process: nothing is handed out here."""
         self._error = error
-        self._current, self._part, self._handout = iter(()), None, None
+        self._current, self._part = iter(()), None
         self._queue.clear()
 
     def _wake(self) -> None:
@@ -213,9 +212,9 @@ class Subscription:
         while self._queue:
             item = self._queue.popleft()
             if isinstance(item, Parcel):
-                self._handout = item.handout
                 self._part = item.part()
                 self._whole = True
+                item.handout.release()
                 return True
             self._tell(item)
         if self._error is not None:
@@ -234,17 +233,13 @@ class Subscription:
 
     def _take_over(self) -> None:
         """The application has asked for more: what it had is its own now."""
-        handout, part, self._handout, self._part = self._handout, self._part, None, None
-        if handout is not None and part is not None:
+        part, self._part = self._part, None
+        if part is not None:
             self._inlet.taken_over(self, part)
-            handout.release()
 
     def _let_go(self) -> None:
         """Hand out nothing more. What the application had last is not taken over: it has not asked for more."""
-        self._current = iter(())
-        handout, self._handout, self._part = self._handout, None, None
-        if handout is not None:
-            handout.release()
+        self._current, self._part = iter(()), None
         queue, self._queue = self._queue, deque()
         for item in queue:
             if isinstance(item, Parcel):

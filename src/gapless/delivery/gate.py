@@ -49,7 +49,7 @@ def _too_large(batch: Batch, settings: SpaceSettings) -> Refused | None:
 def _mistyped(batch: Batch, settings: SpaceSettings) -> Refused | None:
     for name, declared in settings.attributes.items():
         for column in batch.columns_named(name):
-            if column.type is not declared:
+            if column.type is not declared and (column.valid is None or bool(column.valid.any())):
                 return Refused(
                     "SchemaError",
                     f"attribute {name!r} is {column.type.name.lower()}, but space {settings.name!r} declares it as "
