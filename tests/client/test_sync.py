@@ -7,35 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
-from tests.client.house import SPACE, brokers, cluster, run, servers_of
+from tests.client.house import SPACE
+from tests.client.serving import served
 
 import gapless
-
-
-@contextmanager
-def served(more: str = "") -> Iterator[list[str]]:
-    """A broker in a thread of its own."""
-    config = cluster(more=more)
-    ready, stop = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with brokers(config):
-            ready.set()
-            await asyncio.to_thread(stop.wait)
-
-    thread = threading.Thread(target=lambda: run(serve(), deadline=60))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        yield servers_of(config)
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_everything_without_async() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
@@ -29,7 +29,7 @@ from gapless.model.errors import (
     PublicationError,
     TooLarge,
 )
-from gapless.model.types import Source
+from gapless.model.types import AttributeType, Source
 
 UNDER_WAY_MAX = 2  # batches without an answer, beyond which what is handed in waits to go together
 FRAME_BYTES_BESIDE_BATCH = 4096  # of a frame, what is kept free for all that is not the batch
@@ -301,6 +301,11 @@ class Publisher:
         for request in unanswered:
             self.settle(request, Unknown(f"{closed}; what was sent before had not been answered"))
         return unanswered
+
+    @property
+    def declared(self) -> Mapping[str, AttributeType]:
+        """The types that the space declares for attributes; others may have any."""
+        return self._outlet.settings.attributes
 
     @property
     def under_way(self) -> int:

@@ -31,7 +31,7 @@ from gapless.model.arrow import table_of_batch
 from gapless.model.batch import Batch
 from gapless.model.errors import Closed, GaplessError
 from gapless.model.publication import Publication
-from gapless.model.types import AttributeValue
+from gapless.model.types import AttributeType, AttributeValue
 from gapless.node.loop import new_event_loop
 
 T = TypeVar("T")
@@ -205,6 +205,16 @@ class Receipt:
         return self._receipt.seq
 
     @property
+    def first(self) -> int:
+        """The first number it stands for."""
+        return self._receipt.first
+
+    @property
+    def settled(self) -> bool:
+        """Whether its outcome is known."""
+        return self._receipt.settled
+
+    @property
     def errors(self) -> dict[int, GaplessError]:
         """What went wrong, as far as it is known, by seq."""
         return self._receipt.errors
@@ -228,6 +238,11 @@ class Publisher:
     def name(self) -> str:
         """The name of the source."""
         return self._publisher.source.name
+
+    @property
+    def declared(self) -> Mapping[str, AttributeType]:
+        """The types that the space declares for attributes; others may have any."""
+        return self._publisher.declared
 
     @property
     def last_accepted(self) -> int:
@@ -320,6 +335,10 @@ class Subscription:
             for publication in self._current:
                 return publication
         raise StopIteration
+
+    def some(self, deadline: float | None = None) -> list[Publication]:
+        """The next publications, as many as came together; raises as `next`."""
+        return [self.next(deadline), *self._current]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow record batches, as they arrive."""
