@@ -161,17 +161,14 @@ class _Up:
 
     def on_log(self, me: str, log: Any) -> None:
         """A broker logs."""
+        from gapless.node.logs import as_text
+
         if self.quiet and log.get("level") not in ("warning", "error"):
             return
         if self.style == "json":
             print(json.dumps({**log, "broker": me}), file=sys.stderr, flush=True)
             return
-        known = ("time", "level", "event", "broker", "traceback")
-        fields = " ".join(f"{name}={value}" for name, value in log.items() if name not in known)
-        line = f"{me:{self.width}} | {str(log.get('time', ''))[11:23]} {log.get('level', '')}: {log['event']}  {fields}"
-        print(line.rstrip(), file=sys.stderr, flush=True)
-        if "traceback" in log:
-            print(log["traceback"], file=sys.stderr, flush=True)
+        print(f"{me:{self.width}} | {as_text({name: log[name] for name in log if name != 'broker'})}", file=sys.stderr)
 
     def say(self, words: str) -> None:
         """To whoever sits before it."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+TRACE = "traceback"
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -44,6 +46,20 @@ class Logger:
         if self.style == "json":
             line = json.dumps({"time": at, "level": level, "event": event, **everything}, default=str)
         else:
-            rest = " ".join(f"{name}={value}" for name, value in everything.items())
-            line = f"{at[11:23]} {level:7} {event}  {rest}".rstrip()
+            line = as_text({"time": at, "level": level, "event": event, **everything})
         print(line, file=self.stream, flush=True)
+
+
+def as_text(line: Mapping[str, Any]) -> str:
+    """A line of a log for people: the time of day, what happened, its fields, and a traceback below it."""
+    fields = [
+        f"{name}={_value(value)}" for name, value in line.items() if name not in ("time", "level", "event", TRACE)
+    ]
+    first = f"{str(line.get('time', ''))[11:23]} {line.get('level', ''):7} {line['event']}  {' '.join(fields)}".rstrip()
+    return f"{first}\n{line[TRACE]}".rstrip() if TRACE in line else first
+
+
+def _value(value: object) -> str:
+    """As it is, unless that could be taken for something else."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text and '"' not in text else json.dumps(text)

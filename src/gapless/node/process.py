@@ -68,14 +68,16 @@ class _Process:
             loop.add_signal_handler(number, self._on_signal, number)
         if until_input_ends:
             _when_input_ends(self._stop)
-        await self.broker.start()
         server = HttpServer(self.broker)
-        await server.start()
-        flusher = loop.create_task(self._flush_regularly())
-        await self.told.wait()
-        flusher.cancel()
-        await self.broker.drain()
-        server.close()
+        try:
+            await self.broker.start()
+            await server.start()
+            flusher = loop.create_task(self._flush_regularly())
+            await self.told.wait()
+            flusher.cancel()
+            await self.broker.drain()
+        finally:
+            server.close()
         return DRAINED
 
     async def _flush_regularly(self) -> None:
