@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import msgspec
+
 from gapless.delivery.port import Tuning
 from gapless.model.errors import ConfigError
 from gapless.overlay import Tree
@@ -91,6 +93,7 @@ class _Draw:
         if self.faulty:
             subscribers += self.draw_later_subscribers(later)
             publishers += self.draw_later_publishers(later + 1200)
+            self.draw_later_goodbyes(later + 1200, publishers)
         return Scenario(
             about=f"drawn for {self.delivery} from seed {self.seed}",
             topology=self.topology,
@@ -174,7 +177,7 @@ class _Draw:
             rows = random.choice((1, 3, 5, 8))
             batches = max(5, round(wanted / count / ((1 + rows) / 2)))
             start = random.randint(50, 400)
-            twin = plans and random.random() < 0.15
+            twin = plans and random.random() < 0.25
             plans.append(
                 self.publisher(
                     name=plans[-1].name if twin else f"p{number}",
@@ -203,6 +206,14 @@ class _Draw:
             )
             for space in self.spaces
         ]
+
+    def draw_later_goodbyes(self, start: int, publishers: list[PublisherPlan]) -> None:
+        """Some who do not publish leave while others do."""
+        publishing = [publisher.client for publisher in publishers]
+        for number, client in enumerate(self.clients):
+            if client.name not in publishing and self.random.random() < 0.5:
+                stop = start + self.random.randint(10, LATER_MS)
+                self.clients[number] = msgspec.structs.replace(client, stop_ms=stop)
 
     def publisher(self, **fields: Any) -> PublisherPlan:
         """A publisher with a few of the attributes."""

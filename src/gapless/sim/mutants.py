@@ -196,6 +196,22 @@ DIRECT = (
         "if rows is None or len(rows) == count:",
         "if rows is None or len(rows) <= count:",
     ),
+    Mutant(
+        "lose-what-nobody-wants",
+        "gone-with-credit",
+        "justified-gap",
+        BROKER,
+        '"session-ended" if broker or peer.interests else "unsubscribed"',
+        '"session-ended"',
+    ),
+    Mutant(
+        "deliver-before-confirming",
+        "awaited-word",
+        "gapless",
+        BROKER,
+        "        peer.interests[number] = interest\n",
+        "        peer.interests[number] = interest\n        self.index.add(interest, (peer.session.id, number))\n",
+    ),
 )
 
 MUTANTS: dict[str, tuple[Mutant, ...]] = {"direct": DIRECT}

@@ -39,7 +39,7 @@ def result_of(delivery: str, seed: int) -> Result:
 
     try:
         outcome = run(random_scenario(delivery, seed), seed)
-    except Exception as error:  # noqa: BLE001 - whatever a core or a mutant raises is a result
+    except Exception as error:  # noqa: BLE001  # whatever a core or a mutant raises is a result
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{last.filename.rsplit('/', 1)[-1]}:{last.lineno}"
         return Result(seed=seed, raised=f"{type(error).__name__}: {error} ({where})")
