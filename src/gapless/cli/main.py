@@ -83,10 +83,14 @@ def _run(chosen: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has seen enough. What is still buffered must not fail once more at exit.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
+
+
+def _forget_output() -> None:
+    """Whoever read our output has seen enough; what is still buffered must not fail once more at exit."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(command: str, error: Exception, status: int) -> int:
@@ -122,7 +126,8 @@ class _Version(argparse.Action):
         """Print, and end."""
         from gapless import __version__
 
-        parser.exit(0, f"gapless {__version__}\n")
+        print(f"gapless {__version__}")
+        parser.exit(0)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gapless.node.fleet import Child
 
 BROKERS = 3
+PORT = 7400
 SHAPES = ("chain", "star", "tree")
 FILE = "cluster.toml"
 EXAMPLE = f"""\
@@ -41,7 +42,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument("config", metavar="CONFIG", nargs="?", type=Path, help="the cluster's configuration")
     parser.add_argument("--brokers", metavar="N", type=int, help=f"how many, where there is no CONFIG ({BROKERS})")
     parser.add_argument("--shape", choices=SHAPES, help="how they hang together, where there is no CONFIG (chain)")
-    parser.add_argument("--port", type=int, help="where the first of them listens, where there is no CONFIG (7400)")
+    parser.add_argument("--port", type=int, help=f"where the first of them listens, where there is no CONFIG ({PORT})")
     parser.add_argument(
         "--write", metavar="FILE", type=Path, help=f"where to write that configuration (default: ./{FILE})"
     )
@@ -74,7 +75,9 @@ def _config_file(arguments: argparse.Namespace) -> Path:
             )
         given: Path = arguments.config
         return given
-    text = default_config(arguments.brokers or BROKERS, arguments.shape or "chain", arguments.port or 7400)
+    brokers = BROKERS if arguments.brokers is None else arguments.brokers
+    port = PORT if arguments.port is None else arguments.port
+    text = default_config(brokers, arguments.shape or "chain", port)
     path: Path = arguments.write or Path(FILE)
     try:
         if path.exists() and path.read_text(encoding="utf-8") != text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -29,6 +30,7 @@ def status_of(broker: Broker) -> dict[str, Any]:
     return {
         "broker": broker.me,
         "cluster": broker.config.name,
+        "pid": os.getpid(),
         "listen": str(broker.own.listen),
         "uptime_s": round(time.monotonic() - broker.started, 3),
         "ready": ready,
