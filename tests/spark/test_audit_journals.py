@@ -124,7 +124,8 @@ def test_takes_a_torn_line(spark: SparkSession, folder: Path) -> None:
 @pytest.mark.spark
 def test_knows_no_common_clock(spark: SparkSession, folder: Path) -> None:
     """Without a common clock only what follows a confirmation in one process is known to follow it."""
-    both = [*confirmed("mine", 7, node="pub"), *published(1, 8), Event(event=Kind.END, at=9)]
+    unknown = published(2, 8)[0]
+    both = [*confirmed("mine", 7, node="pub"), *published(1, 8), unknown, Event(event=Kind.END, at=9)]
     both = [Event(**fields_of(event) | {"n": place}) for place, event in enumerate(both, 1)]
     subscriber = [Event(**fields_of(event) | {"n": place}) for place, event in enumerate(confirmed("other", 1), 1)]
     journals = {
@@ -132,7 +133,8 @@ def test_knows_no_common_clock(spark: SparkSession, folder: Path) -> None:
         "sub": [run("sub", clock="causal"), *subscriber],
     }
     verdict = audit([write_all(folder, journals)], spark)
-    assert [violation.subscription for violation in verdict.violations] == ["mine"]
+    [missing] = verdict.violations
+    assert (missing.subscription, missing.publications) == ("mine", ("p#1/1",))
 
 
 def fields_of(event: Event) -> dict[str, Any]:

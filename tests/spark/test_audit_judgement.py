@@ -237,6 +237,15 @@ def newer_incarnation_begins_low(story: Story) -> None:
     story.deliver(1, incarnation=2)
 
 
+@case()
+def incarnations_side_by_side(story: Story) -> None:
+    story.subscribe()
+    story.publish(1)
+    story.publish(1, incarnation=2)
+    story.deliver(1, incarnation=2)
+    story.deliver(1)
+
+
 # --- all-delivered
 
 
