@@ -290,7 +290,7 @@ class DirectBroker:
         """A client wants something: tell the neighbours, and confirm when they know.
 
         It is matched only from its confirmation on. A neighbour may still send what another subscription of the same
-        interest asked for, stop when that one ends, and begin again: to deliver that would be a start with a gap behind.
+        interest asked for, stop when that one ends, and begin again: delivering that is a start with a gap behind.
         """
         number = message.subscription
         try:
