@@ -219,3 +219,25 @@ def test_any_bytes_are_frames_or_a_wire_error(data: bytes) -> None:
     except WireError:
         return
     assert sum(len(body) for _, body in frames) <= len(data)
+
+
+@given(st.lists(ANYTHING, min_size=1, max_size=3))
+@example([encoded(Want(1, (), (("price > 3", ""),)))])
+@example([encoded(Want(1, (("price > 3", ""), ("price > 3", "")), ())), encoded(Want(2, (), (("price > 3", ""),) * 2))])
+def test_no_neighbour_can_break_the_core_of_a_broker(messages: list[bytes]) -> None:
+    """What a neighbour sends is carried out, or ends its session; the core goes on for its clients."""
+    broker = DELIVERIES["direct"].broker("b0", ("b1",), (), SpaceSettings(name="quotes"))
+    broker.on_start((), Now(0, 0))
+    broker.on_session_up(Session(1, "b1", Role.BROKER), Now(1, 1))
+    broker.on_session_up(Session(2, "listener", Role.CLIENT), Now(1, 1))
+    broker.on_wake("grace", Now(1 << 50, 1))
+    for asked in (Credit(1 << 20), Subscribe(1, "", ""), Subscribe(2, "loc LIKE 'Z%'", "")):
+        broker.on_message(2, asked, Now(2, 2))
+    for data in messages:
+        try:
+            broker.on_message(1, CODEC.decode(memoryview(data)), Now(3, 3))
+        except WireError:
+            break
+    broker.on_session_down(1, Now(4, 4))
+    effects = broker.on_message(2, Publish(BATCH), Now(5, 5))
+    assert any(isinstance(effect, Send) and isinstance(effect.message, Accept) for effect in effects)

@@ -177,7 +177,7 @@ def test_slow_and_vanishing_clients_of_http_harm_nobody(loop: str, monkeypatch: 
 
 def test_status_tells_of_neighbours_clients_and_spaces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Asked by configuration, by health address or by the address where it listens, a broker answers the same."""
-    path = write_cluster(tmp_path, cluster_text(2, http=True))
+    path = write_cluster(tmp_path, cluster_text(2, "[tuning]\ngrace_ms = 100\n", http=True))
     config = load_config(path)
     b0, b1 = config.brokers
     assert b0.http is not None

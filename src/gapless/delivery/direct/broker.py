@@ -9,6 +9,7 @@ delays nobody; everybody else pushes back (see `flow`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import starmap
 from typing import Any, cast
 
 import numpy as np
@@ -321,17 +322,20 @@ class DirectBroker:
         name, owner = peer.session.peer, (peer.session.id, LINK)
         touched: list[str] = []
         try:
-            removed = [Interest.parse(*texts) for texts in message.remove]
-            added = [Interest.parse(*texts) for texts in message.add]
+            removed = {interest.key: interest for interest in starmap(Interest.parse, message.remove)}
+            added = {interest.key: interest for interest in starmap(Interest.parse, message.add)}
         except FilterError as error:
             self._hang_up(peer.session.id, f"wants what cannot be read: {error}")
             return
-        for interest in removed:
+        if any(key not in peer.interests for key in removed):
+            self._hang_up(peer.session.id, "takes back what it does not want")
+            return
+        for interest in removed.values():
             del peer.interests[interest.key]
             self.index.remove(interest, owner)
             self.interests.drop(interest.key, name)
             touched.append(interest.key)
-        for interest in added:
+        for interest in added.values():
             peer.interests[interest.key] = interest
             self.index.add(interest, owner)
             self.interests.hold(interest, name)
