@@ -13,6 +13,8 @@ def described(message: Message) -> str:
         value = getattr(message, name)
         if isinstance(value, Batch):
             words.append(range_of(value))
+        elif isinstance(value, bool):
+            words.extend([name] * value)
         elif value not in ("", ()):
             words.append(_told(value))
     return " ".join(words)

@@ -341,7 +341,8 @@ class DirectBroker:
             self.interests.hold(interest, name)
             touched.append(interest.key)
         self._spread(*touched)
-        self._ask(Asked(peer.session.id, message.number), name)
+        if not message.more:
+            self._ask(Asked(peer.session.id, message.number), name)
 
     def on_wanted(self, peer: Peer, message: Wanted, now: Now) -> None:
         """Everybody in reach behind a neighbour knows."""

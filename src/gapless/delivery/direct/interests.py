@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gapless.delivery.direct.messages import Want
 from gapless.filters import Interest
 
+WANT_BYTES = 64 << 10  # about how much of a change goes into one message, well below the limit of a frame
 LOCAL = ""  # the holder that stands for all clients of this broker
 
 
@@ -96,7 +97,8 @@ class Interests:
                     remove.append(neighbour.told.pop(key).texts)
             if add or remove or not neighbour.sent:
                 neighbour.sent += 1
-                yield peer, Want(neighbour.sent, tuple(add), tuple(remove))
+                for part in _parts(neighbour.sent, add, remove):
+                    yield peer, part
         for key in keys:
             if not self.holders.get(key, True):
                 del self.holders[key], self.known[key]
@@ -151,3 +153,20 @@ class Interests:
         if over:
             self.pending = [pending for pending in self.pending if pending.waits]
         return over
+
+
+Texts = tuple[str, str]
+
+
+def _parts(number: int, add: list[Texts], remove: list[Texts]) -> Iterator[Want]:
+    """One change, as messages that fit a frame; the removals go first, and the last part says that it is."""
+    pieces: list[tuple[list[Texts], list[Texts]]] = [([], [])]
+    size = 0
+    for kind, texts in [(1, texts) for texts in remove] + [(0, texts) for texts in add]:
+        if size >= WANT_BYTES:
+            pieces.append(([], []))
+            size = 0
+        pieces[-1][kind].append(texts)
+        size += 8 + sum(map(len, texts))
+    for place, (added, removed) in enumerate(pieces, 1):
+        yield Want(number, tuple(added), tuple(removed), place < len(pieces))

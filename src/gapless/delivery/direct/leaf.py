@@ -183,7 +183,10 @@ class DirectLeaf:
 
     def _settle(self, message: Accept | Reject, outcome: Accepted | Refused | Unknown) -> None:
         source = Source(message.source, message.incarnation)
-        under_way = self.sent[source]
+        under_way = self.sent.get(source)
+        if under_way is None or under_way[0] != (message.first, message.last):
+            self._hang_up(f"answered for {source}, {message.first} to {message.last}, which was not the next to answer")
+            return
         under_way.popleft()
         if not under_way:
             del self.sent[source]

@@ -68,11 +68,15 @@ class Decline(Message, tag="decline", frozen=True):
 
 
 class Want(Message, tag="want", frozen=True):
-    """Broker to broker: what is wanted behind me, as changes, numbered within the session."""
+    """Broker to broker: what is wanted behind me, as changes, numbered within the session.
+
+    A large change comes in parts of the same number, and `more` says that this one is not the last.
+    """
 
     number: int
     add: tuple[tuple[str, str], ...]
     remove: tuple[tuple[str, str], ...]
+    more: bool = False
 
 
 class Wanted(Message, tag="wanted", frozen=True):
