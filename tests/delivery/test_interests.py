@@ -7,7 +7,7 @@ from gapless.filters import Interest
 
 
 def test_a_large_change_goes_out_in_parts_that_together_say_all_of_it() -> None:
-    """Thousands of interests told at once come in several messages of one number, of which only the last is the last."""
+    """Thousands of interests told at once come in messages of one number, of which only the last is the last."""
     interests = Interests(["b1"])
     wanted = [Interest.parse(f"sym = 'S{n:05d}' AND note <> '{'x' * 60}'") for n in range(3000)]
     for interest in wanted:
