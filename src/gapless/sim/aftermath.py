@@ -22,6 +22,7 @@ def aftermath(history: Iterable[Event], settled: int) -> Iterator[Event]:
     """The events about what began at `settled` or later."""
     published: dict[tuple[str, str, int, int], None] = {}
     older: dict[tuple[str, str, int, int], None] = {}
+    holders: dict[tuple[str, str], int] = {}  # of each name, before
     subscribed: dict[tuple[str, str], None] = {}
     for event in history:
         kind = event.event
@@ -29,7 +30,10 @@ def aftermath(history: Iterable[Event], settled: int) -> Iterator[Event]:
             yield msgspec.structs.replace(event, faults=False)
         elif kind is Kind.PUBLISH:
             name = (event.space, event.source, event.incarnation, event.seq)
+            holder = holders.get(name[:2], 0)
             if event.at < settled:
+                holders[name[:2]] = max(holder, event.incarnation)
+            if event.at < settled or event.incarnation < holder:  # who has been taken over may be refused
                 older[name] = None
             elif name not in older:
                 published[name] = None

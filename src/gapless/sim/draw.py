@@ -22,7 +22,7 @@ LOAD_MS = 2000  # for so long, about, publishers publish
 LATER_MS = 600  # and so long those do that begin when all has settled
 SETTLE_MS = 3000
 BOUND_MS = 3000
-PATIENT_MS = 1500  # without faults nobody waits for so long
+PATIENT_MS = 700  # without faults nobody waits for so long
 
 ATTRIBUTES: dict[str, tuple[Any, ...]] = {
     "topic": ("nyse/ibm/quotes", "nyse/ibm/trades", "nyse/sun/quotes", "nasdaq/sun/trades"),
@@ -92,7 +92,7 @@ class _Draw:
         later = calm + SETTLE_MS
         if self.faulty:
             subscribers += self.draw_later_subscribers(later)
-            publishers += self.draw_later_publishers(later + 1200)
+            publishers += self.draw_later_publishers(later + 1200, [publisher.client for publisher in publishers])
             self.draw_later_goodbyes(later + 1200, publishers)
         return Scenario(
             about=f"drawn for {self.delivery} from seed {self.seed}",
@@ -144,7 +144,7 @@ class _Draw:
         """The constants of the cores; small windows make brokers full."""
         random = self.random
         return Tuning(
-            window_bytes=random.choice((500, 1500, 4000, 16_000, 4 << 20)),
+            window_bytes=random.choice((500, 500, 1500, 4000, 16_000, 4 << 20)),
             patience_ms=random.choice((50, 200, 1000)) if self.faulty else PATIENT_MS,
             grace_ms=random.choice((1200, 3000)) if self.faulty else BOUND_MS,
             sources_max=random.choice((256, 1 << 16)),
@@ -156,7 +156,7 @@ class _Draw:
         clients = []
         for number in range(random.randint(5, 9)):
             servers = random.sample(self.tree.nodes, min(len(self.tree), random.randint(1, 3)))
-            leaves = not self.faulty and number and random.random() < 0.3
+            leaves = not self.faulty and number and random.random() < 0.5
             clients.append(
                 ClientPlan(
                     name=f"c{number}",
@@ -192,16 +192,16 @@ class _Draw:
             )
         return plans
 
-    def draw_later_publishers(self, start: int) -> list[PublisherPlan]:
-        """Those that begin when the faults are forgotten: one in each space."""
+    def draw_later_publishers(self, start: int, publishing: list[str]) -> list[PublisherPlan]:
+        """Those that begin when the faults are forgotten: one in each space, at a client that has been publishing."""
         return [
             self.publisher(
                 name=f"late-{space}",
-                client=self.random.choice(self.clients).name,
+                client=self.random.choice(publishing),
                 start_ms=start,
                 batches=20,
                 rows=3,
-                every_ms=self.random.choice((1, 5, LATER_MS // 20)),
+                every_ms=self.random.choice((1, 1, 5, LATER_MS // 20)),
                 space=space,
             )
             for space in self.spaces

@@ -122,9 +122,9 @@ class FaultDraw:
     def move(self, at: int) -> FaultPlan:
         """Someone with more than one server, if there is anyone; a publisher, if one is among them."""
         mobile = [client for client in self.publishing if len(client.servers) > 1]
-        if not mobile or self.random.random() < 0.4:
+        if not mobile or self.random.random() < 0.5:
             mobile = [client for client in self.clients if len(client.servers) > 1] or list(self.clients)
-        overlap = self.random.choice((0, 0, self.random.randint(1, 60)))
+        overlap = self.random.choice((0, self.random.randint(1, 60), self.random.randint(1, 300)))
         return FaultPlan(kind="move", at_ms=at, target=self.random.choice(mobile).name, by_ms=overlap)
 
     def stop_reading(self, at: int) -> FaultPlan:

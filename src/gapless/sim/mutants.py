@@ -32,12 +32,12 @@ class Mutant(NamedTuple):
 
 DIRECT = (
     Mutant(
-        "credit-of-an-old-session",
+        "listen-to-the-old",
         "old-tail",
         "justified-gap",
         LEAF,
         "if session != self.session:\n            self._drop",
-        "if session != self.session and not isinstance(message, Credit):\n            self._drop",
+        "if session != self.session and not isinstance(message, Match | Credit):\n            self._drop",
     ),
     Mutant(
         "any-end-ends-all",
@@ -195,14 +195,6 @@ DIRECT = (
         BROKER,
         "if rows is None or len(rows) == count:",
         "if rows is None or len(rows) <= count:",
-    ),
-    Mutant(
-        "lose-what-nobody-wants",
-        "gone-with-credit",
-        "justified-gap",
-        BROKER,
-        '"session-ended" if broker or peer.interests else "unsubscribed"',
-        '"session-ended"',
     ),
     Mutant(
         "deliver-before-confirming",
