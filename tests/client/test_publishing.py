@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.client.house import SPACE, house, meet, obedient, run
+from tests.client.house import SPACE, Obedient, house, meet, obedient, run
 
 import gapless
 from gapless.client.space import QUEUED_BYTES_MAX
 from gapless.delivery.port import SpaceSettings
+from gapless.model.types import AttributeType
 
 ROOM_FOR_NOTHING = 0
 
@@ -340,7 +341,8 @@ def test_receipts() -> None:
             waiting = [asyncio.ensure_future(receipt.accepted()) for _ in range(3)]
             await asyncio.sleep(0)
             cancelled.cancel()
-            assert not receipt.settled
+            await asyncio.sleep(0)
+            assert not receipt.settled and len(receipt._pending()[0]._waiters) == 3
             broker.accept(message)
             assert await asyncio.gather(*waiting) == [1, 1, 1]
             assert await receipt == 1 and receipt.settled and receipt.errors == {}
@@ -404,15 +406,66 @@ def test_many_are_taken_whole() -> None:
     async def story() -> None:
         async with obedient() as server:
             bus, broker, out = await meet(server, room=ROOM_FOR_NOTHING)
-            receipt = await out.send_many([{}] * 100, [bytes(100_000)] * 100, deadline=0.05)
-            assert (receipt.first, receipt.seq) == (1, 100)
+            receipt = await out.send_many([{}] * 4000, [bytes(5000)] * 4000, deadline=0.05)
+            assert (receipt.first, receipt.seq) == (1, 4000)
             broker.give_room()
-            rows = 0
-            while rows < 100:
-                message = await broker.published()
-                rows += message.batch.rows
-                broker.accept(message)
-            assert await receipt == 100
+            await _accept_all(broker, 4000)
+            assert await receipt == 4000
+            await bus.close()
+
+    run(story())
+
+
+async def _accept_all(broker: Obedient, count: int) -> None:
+    """Accept batches until so many publications have come, each once and in order."""
+    expected = 1
+    while expected <= count:
+        message = await broker.published()
+        assert message.batch.first == expected
+        expected = message.batch.last + 1
+        broker.accept(message)
+
+
+def test_many_wait_their_turn() -> None:
+    """Tasks that waited for room together go on in turn, and every publication keeps a number of its own."""
+
+    async def story() -> None:
+        async with obedient() as server:
+            bus, broker, out = await meet(server, room=ROOM_FOR_NOTHING)
+            await out.send_many([{}] * 100, [bytes(50_000)] * 100)
+            tasks: list[asyncio.Task[gapless.Receipt]] = []
+            for n in range(5):
+                tasks.append(asyncio.ensure_future(out.send({"n": n})))
+                tasks.append(asyncio.ensure_future(out.send_many([{"n": n}] * 2)))
+            await asyncio.sleep(0.01)
+            assert not any(task.done() for task in tasks)
+            broker.give_room()
+            accepting = asyncio.ensure_future(_accept_all(broker, 115))
+            receipts = [await task for task in tasks]
+            numbers = [range(receipt.first, receipt.seq + 1) for receipt in receipts]
+            assert sorted(seq for some in numbers for seq in some) == list(range(101, 116))
+            for receipt in receipts:
+                await receipt
+            await accepting
+            await bus.close()
+
+    run(story())
+
+
+def test_a_bad_row_keeps_its_own_reason() -> None:
+    """When the outcome of a batch is unknown, a row that was never in it still says what was wrong with it."""
+
+    async def story() -> None:
+        async with obedient(SpaceSettings(name=SPACE, attributes={"n": AttributeType.INT64})) as server:
+            bus, broker, out = await meet(server)
+            receipt = await out.send_many([{"n": 1}, {"n": "two"}, {"n": 3}])
+            message = await broker.published()
+            assert message.batch.seqs.tolist() == [1, 3]
+            broker.vanish()
+            with pytest.raises(gapless.OutcomeUnknown):
+                await receipt
+            kinds = [type(error) for error in receipt.errors.values()]
+            assert kinds == [gapless.OutcomeUnknown, gapless.SchemaError, gapless.OutcomeUnknown]
             await bus.close()
 
     run(story())

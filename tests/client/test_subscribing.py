@@ -287,6 +287,24 @@ def test_gaps_come_at_their_place() -> None:
     run(story())
 
 
+def test_who_leaves_gives_room() -> None:
+    """What a closed subscription had not read does not take room from the others of its client."""
+
+    async def story() -> None:
+        more = "[tuning]\ncredit_bytes = 131072\n"
+        async with house(more=more) as (bus, _, _), bus.subscribe(SPACE, "n >= 0") as stays:
+            leaves = await bus.subscribe(SPACE)
+            out = await bus.publisher(SPACE)
+            for n in range(20):  # more than there is room for
+                await (await out.send({"n": n}, bytes(10_000)))
+            await leaves.close()
+            for n in range(20):
+                assert (await stays.next(5)).attributes == {"n": n}
+            assert stays.missed == 0
+
+    run(story())
+
+
 def test_room_is_given_as_publications_are_taken() -> None:
     """A subscriber that reads gets any amount through a window of credit, and misses nothing."""
 
