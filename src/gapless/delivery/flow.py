@@ -2,7 +2,8 @@
 
 The receiver grants anew what it has passed on or given up, so a full queue is felt hop by hop back to the publisher.
 In a tree data never turns back over the edge it came by, so who waits for whom has no cycle and full brokers cannot
-deadlock. Everything that is not publications goes without credit.
+deadlock. Everything that is not publications goes without credit; only a word that says something of the publications
+before it (`Outbox.follow`) waits behind them.
 
 A message may be sent while any room is left, so room falls below zero by at most one message.
 """
@@ -95,9 +96,16 @@ class Outbox:
         self.size += item.size
         return False
 
+    def follow(self, message: Message) -> bool:
+        """True when it may be sent at once; else it waits its turn, as it must not overtake. It needs no room."""
+        if not self.waiting:
+            return True
+        self.waiting.append(Waiting(message, 0, 0, None, 0))
+        return False
+
     def next(self) -> Waiting | None:
         """The first that waits, if there is room for it."""
-        if not self.waiting or self.room <= 0:
+        if not self.waiting or (self.room <= 0 and self.waiting[0].size):
             return None
         item = self.waiting.popleft()
         self.size -= item.size

@@ -27,7 +27,7 @@ def aftermath(history: Iterable[Event], settled: int) -> Iterator[Event]:
     for event in history:
         kind = event.event
         if kind is Kind.RUN:
-            yield msgspec.structs.replace(event, faults=False)
+            yield msgspec.structs.replace(event, faults=False, limits=())
         elif kind is Kind.PUBLISH:
             name = (event.space, event.source, event.incarnation, event.seq)
             holder = holders.get(name[:2], 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ from gapless.sim.world import MILLISECOND
 if TYPE_CHECKING:
     from gapless.sim.hosts import ClientHost, Offers
 
+OFFERS_MAX = 5  # of one batch, before the application leaves it at that
 NOW = "@now"  # among the values of an attribute: the time of publishing
 
 
@@ -33,6 +34,7 @@ class Publisher:
         self.seq = 1
         self.under_way: dict[int, Batch] = {}  # by first seq, kept to be offered again
         self.again: list[Batch] = []
+        self.offered: Counter[int] = Counter()  # by first seq
         self.fenced = False
         self.ticking = False
 
@@ -41,6 +43,7 @@ class Publisher:
         self.seq = 1
         self.under_way.clear()
         self.again.clear()
+        self.offered.clear()
         self.fenced = False
         self.source = Source(self.plan.name, 0)
         wait = self.plan.start_ms * MILLISECOND - self.host.world.now
@@ -67,6 +70,7 @@ class Publisher:
             batch = self._next()
             if plan.retry:
                 self.under_way[batch.first] = batch
+                self.offered[batch.first] += 1
             host.publish(plan.space, batch)
         self._tick_later()
 
@@ -107,7 +111,7 @@ class Publisher:
         batch = self.under_way.pop(request.first, None)
         if isinstance(outcome, Refused):
             self.fenced = outcome.code == "Fenced"
-        elif isinstance(outcome, Unknown) and batch is not None:
+        elif isinstance(outcome, Unknown) and batch is not None and self.offered[batch.first] < OFFERS_MAX:
             self.again.append(batch)
             self._tick_later()
 

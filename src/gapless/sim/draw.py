@@ -104,6 +104,7 @@ class _Draw:
             publisher=tuple(publishers),
             subscriber=tuple(subscribers),
             fault=faults,
+            limits=("slow-subscriber",) if self.faulty else (),  # with faults, patience is drawn short
             calm_ms=calm,
             settle_ms=SETTLE_MS,
             bound_ms=BOUND_MS,

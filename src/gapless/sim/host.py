@@ -250,7 +250,7 @@ class Host(ABC):
 
     def dial(self, peer: str) -> None:
         """Knock at a peer, unless there is a session with it or one on its way."""
-        if peer in self.newest or peer in self.attempts:
+        if not self.alive or peer in self.newest or peer in self.attempts:
             return
         end = self.attempts[peer] = self.network.dial(self, self.parties[peer])
         self.later(self.network.settings.timeout_ms * MILLISECOND, self._give_up, end)

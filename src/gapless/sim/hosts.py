@@ -145,7 +145,7 @@ class ClientHost(Host):
         self.connect()
 
     def _leave(self, end: End) -> None:
-        if end.open:
+        if end.open and self.alive:
             self.journal.disconnected(end.peer, "closed", self.stamp())
             self.drop(end)
 

@@ -77,6 +77,7 @@ class Stage:
                 version=HISTORY_VERSION,
                 delivery=space.delivery,
                 faults=bool(scenario.fault),
+                limits=scenario.limits,
                 bound=scenario.bound_ms * MILLISECOND,
                 parents=self._parents() if not scenario.fault else None,
             )

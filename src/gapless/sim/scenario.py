@@ -129,6 +129,7 @@ class Scenario(Plan, frozen=True, kw_only=True):
     publisher: tuple[PublisherPlan, ...] = ()
     subscriber: tuple[SubscriberPlan, ...] = ()
     fault: tuple[FaultPlan, ...] = ()
+    limits: tuple[str, ...] = ()  # reasons for which something may be given up though nothing has failed yet
     calm_ms: int = 0  # faults are over
     settle_ms: int = 2000  # after calm: what begins later meets a world as if nothing had ever gone wrong
     bound_ms: int = 3000  # within which what was promised must come about

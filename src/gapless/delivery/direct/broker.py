@@ -345,7 +345,10 @@ class DirectBroker:
             self._ask(Asked(peer.session.id, message.number), name)
 
     def on_wanted(self, peer: Peer, message: Wanted, now: Now) -> None:
-        """Everybody in reach behind a neighbour knows."""
+        """Everybody in reach behind a neighbour knows.
+
+        The word came behind all publications that brokers routed before they knew: what still comes is without gaps.
+        """
         self.interests.confirmed(peer.session.peer, message.number, message.exceptions)
 
     def _ask(self, asked: Asked, asker: str) -> None:
@@ -399,8 +402,8 @@ class DirectBroker:
             if peer.session.role is Role.CLIENT:
                 self.index.add(peer.interests[number], (session, number))
                 self._send(session, Confirm(number, exceptions))
-            else:
-                self._send(session, Wanted(number, exceptions))
+            elif peer.outbox.follow(word := Wanted(number, exceptions)):
+                self._send(session, word)
         effects, self.effects = self.effects, []
         return effects
 
