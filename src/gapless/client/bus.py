@@ -31,6 +31,7 @@ from gapless.model.errors import (
     WireError,
 )
 from gapless.model.types import AttributeValue
+from gapless.node.clock import now
 from gapless.node.control import NotOpened, Open, Opened, Welcome
 from gapless.node.journal import Journal
 from gapless.node.link import Link
@@ -290,8 +291,17 @@ class Bus:
     def unlinked(self, link: Link) -> None:
         """It has ended; there will be another."""
         self._channels.clear()
+        if self._journal is not None:
+            self._journal_end(self._journal, link)
         for space in self._spaces.values():
             space.session_down(link)
+
+    def _journal_end(self, journal: Journal, link: Link) -> None:
+        """Losing the broker is a fault; to leave it is our decision. One that says farewell tells of it itself."""
+        if link.code and link.code != Unreachable.__name__:
+            journal.disconnected(link.peer, f"{link.code.lower()}: {link.reason}", now())
+        elif link.farewell is None or self._faults:
+            journal.link_down(link.peer, now())
 
     def doomed(self, error: GaplessError) -> None:
         """There will never be a link (again), for this reason."""

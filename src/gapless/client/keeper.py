@@ -135,6 +135,7 @@ class Keeper:
 
     def link_connected(self, link: Link) -> None:
         """Introduce ourselves."""
+        self._dialled = link
         link.say(Hello(self.name, Role.CLIENT))
 
     def link_control(self, link: Link, message: AnyControl) -> None:
