@@ -2,7 +2,7 @@
 
 A block that begins with "```shell run" is run, line by line; all blocks of a page share a folder. Commands that stay
 (`up`, `broker`, a `subscribe` without an end) are waited for and then left alone; `# Ctrl-C` ends the last of them.
-Ports of the documentation are exchanged for free ones.
+Ports of the documentation are exchanged for free ones, and PID_OF_B1 for the process id of broker b1 that `up` printed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def sign_of_life(command: str) -> str:
     if words[:1] != ["gapless"] or len(words) < 2:
         return ""
     if words[1] == "subscribe" and not {"--count", "--for"} & {*words}:
-        return "confirmed"
+        return "subscribed at"
     return {"up": " is up; ", "broker": "listening"}.get(words[1], "")
 
 
@@ -68,6 +68,7 @@ class Terminal:
         self.folder = folder
         self.base = free_base()
         self.staying: list[Process] = []
+        self.killed = False
         command = folder / "bin" / "gapless"
         command.parent.mkdir()
         command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gapless "$@"\n')
@@ -80,6 +81,7 @@ class Terminal:
             self.end_last()
             return
         line = re.sub(r"\b([78])4(\d\d)\b", lambda m: str(self.base + (m[1] == "8") * 1000 + int(m[2])), line)
+        line = re.sub(r"PID_OF_(B\d)", lambda m: self._process_of(m[1].lower()), line)
         if line.startswith("gapless up") and "--port" not in line and ".toml" not in line:
             line += f" --port {self.base}"
         words = sign_of_life(line)
@@ -99,11 +101,18 @@ class Terminal:
             )
             assert done.returncode == 0, f"{line}: status {done.returncode}\n{done.stdout}{done.stderr}"
 
+    def _process_of(self, broker: str) -> str:
+        """The process id that `up` printed for a broker."""
+        found = re.search(rf"^ +{broker} .*process (\d+)", self.staying[0].text(), re.MULTILINE)
+        assert found is not None, self.staying[0].text()
+        self.killed = True
+        return found[1]
+
     def end_last(self) -> None:
         """Ctrl-C in the shell that was opened last."""
         process = self.staying.pop()
         process.signal(signal.SIGINT)
-        assert process.status() in (0, 130), process.text()
+        assert process.status() in (0, 130, int(self.killed)), process.text()
 
     def close(self) -> None:
         """Whatever is left."""

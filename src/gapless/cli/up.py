@@ -141,10 +141,11 @@ class _Up:
         first, last = self.config.brokers[0], self.config.brokers[-1]
         space = self.config.spaces[0].name
         lines = [f"Cluster {self.config.name!r} is up; {self.path} describes it."]
+        pids = {child.me: child.process.pid for child in self.fleet.children.values()}
         for broker in self.config.brokers:
             hangs = f"hangs on {broker.parent}" if broker.parent else "the root"
             http = f", http://{broker.http}/status" if broker.http else ""
-            lines.append(f"  {broker.id:{self.width}}  {broker.listen}  {hangs}{http}")
+            lines.append(f"  {broker.id:{self.width}}  {broker.listen}  process {pids[broker.id]}, {hangs}{http}")
         lines += [
             "In other shells:",
             f'  gapless subscribe {last.listen} {space} "price > 3"',
