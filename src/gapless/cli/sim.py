@@ -27,7 +27,7 @@ Exit status: 0 every promise held, 1 one was broken, 2 wrong use."""
 SOAK_EXAMPLE = """\
 examples:
   gapless soak direct --seeds 0:2000 --jobs 2
-  gapless soak direct --seeds 0:100 --mutants
+  gapless soak direct --seeds 0:120 --mutants
 
 Exit status: 0 clean with everything covered (or every mutant caught), 1 not, 2 wrong use."""
 
