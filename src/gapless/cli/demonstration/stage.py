@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import gapless
+from gapless.filters import Interest
 from gapless.model.events import Kind
+from gapless.node.asking import ask_all
 from gapless.node.clock import now
 from gapless.node.config import default_config
 from gapless.node.journal import Journal
@@ -26,6 +28,7 @@ SYMBOLS = ("IBM", "SUN", "DEC", "HPQ", "SGI")
 PLACES = ("NY", "TOK", "LON")
 EVERY_S = 0.01  # a publisher hands in some publications a hundred times a second
 AT_ONCE = 5
+REDIAL_MAX_MS = 500  # so that the tree closes while one watches
 START_S = 15.0
 STOP_S = 15.0
 
@@ -37,7 +40,9 @@ class Watch:
     name: str
     broker: str
     filter: str
+    interest: Interest
     count: int = 0
+    owed: int = 0  # accepted publications that match
     gaps: list[str] = field(default_factory=list)
 
 
@@ -61,7 +66,8 @@ class Stage:
     def write_config(self) -> None:
         """The cluster, as a file one can use again."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.config.write_text(default_config(BROKERS, "chain", self.ports))
+        text = default_config(BROKERS, "chain", self.ports)
+        self.config.write_text(text + f"\n[tuning]\nredial_max_ms = {REDIAL_MAX_MS}\n")
 
     async def start_broker(self, number: int) -> None:
         """Start a broker and wait until it takes connections."""
@@ -122,7 +128,7 @@ class Stage:
                 for name, text in ((f"all-{number}", ""), (f"picky-{number}", "loc = 'NY' AND price > 50")):
                     bus = await self._bus(name, number)
                     buses.append(bus)
-                    watch = Watch(name, f"b{number}", text or "everything")
+                    watch = Watch(name, f"b{number}", text or "everything", Interest.parse(text))
                     self.watches.append(watch)
                     subscription = await bus.subscribe(SPACE, text, on_gap=_noting(watch), deadline=START_S)
                     tasks.append(asyncio.create_task(_consume(subscription, watch)))
@@ -160,24 +166,37 @@ class Stage:
                     "loc": dice.choice(PLACES),
                 }
                 receipt = await publisher.send(row, dice.randbytes(40))
-                task = asyncio.create_task(self._settle(name, receipt))
+                task = asyncio.create_task(self._settle(name, row, receipt))
                 pending.add(task)
                 task.add_done_callback(pending.discard)
             await asyncio.sleep(EVERY_S)
 
-    async def _settle(self, name: str, receipt: gapless.Receipt) -> None:
+    async def _settle(self, name: str, row: dict[str, Any], receipt: gapless.Receipt) -> None:
         try:
             await receipt
         except gapless.OutcomeUnknown:
             self.unknown[name] += 1
         else:
             self.accepted[name] += 1
+            for watch in self.watches:
+                watch.owed += watch.interest.matches(row)
 
     # --- telling
 
     def delivered(self) -> int:
         """Deliveries so far, over all subscribers."""
         return sum(watch.count for watch in self.watches)
+
+    async def closed(self, seconds: float = 10.0) -> float:
+        """Wait until every broker but the root has a link with its parent; how long that took."""
+        start = time.monotonic()
+        children = {f"b{n}": ("127.0.0.1", self.ports + 1000 + n) for n in range(1, BROKERS)}
+        while time.monotonic() - start < seconds:
+            answers = await ask_all(children, 1.0)
+            if all("down" not in answer.get("neighbours", {"": "down"}).values() for answer in answers.values()):
+                break
+            await asyncio.sleep(0.05)
+        return time.monotonic() - start
 
     async def quiet(self, seconds: float = 10.0) -> None:
         """Wait until nothing is under way any more."""

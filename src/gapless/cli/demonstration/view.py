@@ -49,8 +49,12 @@ class View:
             self._live.update(Text())
             self._live.__exit__(None, None, None)
 
-    def picture(self) -> Group:
-        """Brokers and subscribers at this moment."""
+    def final(self) -> None:
+        """The picture when everything has arrived that will, with what has not."""
+        self.console.print(self.picture(settled=True))
+
+    def picture(self, settled: bool = False) -> Group:
+        """Brokers and subscribers at this moment; what is missing shows when nothing is under way any more."""
         took = max(time.monotonic() - self._at, 0.001)
         self._at = time.monotonic()
         brokers = Text("  brokers  ")
@@ -59,13 +63,16 @@ class View:
             up = self.stage.alive(name)
             brokers.append(f" {name} ", style="black on green" if up else "white on red")
             if number < BROKERS - 1:
-                brokers.append(" ── ")
+                brokers.append(" ── " if up and self.stage.alive(f"b{number + 1}") else " ✗ ")
         table = Table(box=None, pad_edge=False)
-        for heading in ("subscriber", "home", "filter", "delivered", "per second", "gaps it was told of"):
-            table.add_column(heading, justify="right" if heading in ("delivered", "per second") else "left")
+        numbers = ("delivered", "missing", "a second")
+        for heading in ("subscriber", "home", "filter", *numbers, "told of gaps"):
+            table.add_column(heading, justify="right" if heading in numbers else "left")
         for watch in self.stage.watches:
             rate = (watch.count - self._last.get(watch.name, 0)) / took
             self._last[watch.name] = watch.count
             gaps = ", ".join(dict.fromkeys(watch.gaps))
-            table.add_row(watch.name, watch.broker, watch.filter, f"{watch.count:,}", f"{rate:,.0f}", gaps)
+            missing = f"{watch.owed - watch.count:,}" if settled and watch.owed > watch.count else ""
+            counts = (f"{watch.count:,}", missing, f"{rate:,.0f}")
+            table.add_row(watch.name, watch.broker, watch.filter, *counts, gaps)
         return Group(brokers, table)

@@ -87,6 +87,7 @@ class DirectBroker:
         self.index = FilterIndex()
         self.accepted = Watermarks(self.tuning.sources_max)
         self.incarnations = Watermarks(self.tuning.sources_max)
+        self.time = 0  # of the last publications accepted
         self.effects: list[Effect] = []
         self.handlers: dict[Role, dict[type[Message], Callable[[Peer, Any, Now], None]]] = {
             Role.CLIENT: {
@@ -197,7 +198,7 @@ class DirectBroker:
         self._send(peer.session.id, Accept(source.name, source.incarnation, first, last))
         if batch is not None:
             self.accepted.raise_to(source, last)
-            self._route(batch.stamped(now.wall), peer, hold, now)
+            self._route(batch.stamped(self._time(now)), peer, hold, now)
         self._pay(hold)
 
     def _fenced(self, source: Source) -> Refused | None:
@@ -207,6 +208,11 @@ class DirectBroker:
             return Refused("Fenced", f"publisher {source.name!r} has been taken over by a newer holder of the name")
         self.incarnations.raise_to(name, source.incarnation)
         return None
+
+    def _time(self, now: Now) -> int:
+        """The wall clock, but never going back, so that the times of a source do not."""
+        self.time = max(self.time, now.wall)
+        return self.time
 
     def on_forward(self, peer: Peer, message: Forward, now: Now) -> None:
         """A neighbour sends what somebody here or behind us wants."""

@@ -323,6 +323,8 @@ class _Reader:
         self.world.disconnected.append(self.mark(when, event))
 
     def on_fault(self, when: int, event: Event) -> None:
+        if event.event is Kind.LINK_DOWN and self.world.end is not None:
+            return  # the run is over: processes that stop take their links with them
         mark = self.mark(when, event)
         self.world.first_fault = self.world.first_fault or mark
         self.world.last_fault = mark

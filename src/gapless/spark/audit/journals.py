@@ -52,6 +52,8 @@ class Journals:
     files: Files
     runs: tuple[Run, ...]
     kinds: dict[str, int]
+    firsts: dict[str, int]  # the earliest moment of each kind of event
+    ended: int  # the latest `end`; 0 where there is none
     torn: tuple[str, ...]
     has_common_clock: bool  # moments of different processes can be compared
 
@@ -84,7 +86,8 @@ def read_journals(session: SparkSession, paths: Sequence[Path]) -> Journals:
         files = Files(_blocks(lines))
         torn = _refuse_unreadable(lines, files)
         runs = _runs(lines, files, torn)
-        kinds = {row["event"]: row["count"] for row in _good(lines).groupBy("event").count().collect()}
+        moments = (F.count("*").alias("count"), F.min("at").alias("first"), F.max("at").alias("last"))
+        kinds = {row["event"]: row for row in _good(lines).groupBy("event").agg(*moments).collect()}
     except BaseException:
         lines.unpersist()
         raise
@@ -94,7 +97,9 @@ def read_journals(session: SparkSession, paths: Sequence[Path]) -> Journals:
         events=_with_moment(_good(lines), has_common_clock, len(files.paths) == 1),
         files=files,
         runs=runs,
-        kinds={kind.value: kinds[kind.value] for kind in Kind if kind.value in kinds},
+        kinds={kind.value: kinds[kind.value]["count"] for kind in Kind if kind.value in kinds},
+        firsts={kind: row["first"] for kind, row in kinds.items()},
+        ended=kinds[Kind.END.value]["last"] if Kind.END.value in kinds else 0,
         torn=tuple(files.name(file) for file in torn),
         has_common_clock=has_common_clock,
     )

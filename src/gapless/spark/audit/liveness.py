@@ -23,13 +23,19 @@ def why_not_judged(journals: Journals) -> str:
     if all(run.faults for space, run in spaces.items() if space or len(spaces) == 1):
         return "the run may contain faults"
     for kind in _FAULTS:
-        if kind.value in journals.kinds:
+        if kind.value in journals.kinds and not _is_of_stopping(journals, kind):
             return f"the run says that it has no faults, and has a `{kind.value}` event"
     if journals.torn:
         return f"the process of {journals.torn[0]} was killed"
     if Kind.END.value not in journals.kinds:
         return "no journal has an `end` event"
     return ""
+
+
+def _is_of_stopping(journals: Journals, kind: Kind) -> bool:
+    """Whether these are links that processes took with them when they stopped after the end of the run."""
+    over = journals.has_common_clock and journals.ended and journals.firsts[kind.value] >= journals.ended
+    return kind is Kind.LINK_DOWN and bool(over)
 
 
 def judge_owed(
