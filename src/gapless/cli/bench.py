@@ -15,6 +15,7 @@ from rich.table import Table
 
 from gapless import __version__
 
+REPORT_WIDTH = 120
 BROKER_CPU_US_MAX = 0.5  # per publication and hop, from Arrow: what the project promises
 EXAMPLE = "example:\n  gapless bench --case 'one broker' --seconds 5"
 
@@ -41,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     from gapless.cli.benches.limits import measure_limits
     from gapless.cli.benches.rates import CASES, measure
 
-    console = Console()
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = REPORT_WIDTH
     cases = [case for case in CASES if arguments.case in case.name]
     if not cases:
         names = "; ".join(case.name for case in CASES)

@@ -98,6 +98,7 @@ class Checks:
         self.lost = 0
         self.price_sum = 0.0
         self.latencies_ns: list[npt.NDArray[np.int64]] = []
+        self.single_latencies_ns: list[int] = []
         self.keep_latencies = False
 
     def batch(self, batch: Batch) -> None:

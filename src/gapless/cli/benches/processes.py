@@ -161,6 +161,7 @@ def subscriber_process(port: int, api: str, core: int, pipe: Connection) -> None
                 elif word == "latencies":
                     checks.keep_latencies = True
                     checks.latencies_ns.clear()
+                    checks.single_latencies_ns.clear()
                 else:
                     pipe.send(_mark(checks, subscription.missed))
 
@@ -177,7 +178,7 @@ def subscriber_process(port: int, api: str, core: int, pipe: Connection) -> None
 
 
 def _mark(checks: Checks, missed: int) -> dict[str, Any]:
-    latencies = np.concatenate(checks.latencies_ns) if checks.latencies_ns else np.empty(0, np.int64)
+    latencies = np.concatenate([np.array(checks.single_latencies_ns, np.int64), *checks.latencies_ns])
     quantiles = np.percentile(latencies, [50, 99]).tolist() if len(latencies) else []
     return {
         "count": checks.count,
@@ -198,6 +199,7 @@ async def _take_singles(subscription: gapless.Subscription, checks: Checks) -> N
     from zlib import crc32
 
     expected = 0
+    clock, late = time.monotonic_ns, checks.single_latencies_ns.append
     async for publication in subscription:
         seq = publication.seq
         if seq != expected and expected:
@@ -212,4 +214,4 @@ async def _take_singles(subscription: gapless.Subscription, checks: Checks) -> N
         checks.count += 1
         if checks.keep_latencies:
             handed_in = int.from_bytes(body[4:12], "little")
-            checks.latencies_ns.append(np.array([time.monotonic_ns() - handed_in]))
+            late(clock() - handed_in)
