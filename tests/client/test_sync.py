@@ -48,6 +48,8 @@ def test_everything_without_async() -> None:
             assert list(bad.errors) == [2003] and out.last_accepted == 2002 and out.name == "till"
             assert sub.missed == 0 and sub.gaps == () and sub.exceptions == () and not notices
             assert sub.next(deadline=5).attributes == {"n": 1}
+            out.send_many([{"n": n} for n in range(10)]).accepted(deadline=5)
+            assert sub.next(deadline=5).attributes == {"n": 0}
         with pytest.raises(gapless.Closed):
             sub.next()
         assert list(sub) == [] and list(sub.batches()) == []
@@ -136,6 +138,7 @@ with gapless.sync.connect(sys.argv[1]) as bus, bus.subscribe("quotes") as sub, b
     while len(seen) < 20:
         seen.append(sub.next(deadline=5).attributes["n"])
     assert seen == list(range(20)), seen
+    assert not sub._subscription._waiters  # nobody waits on behalf of who was interrupted
 print("good")
 """
 
