@@ -11,7 +11,7 @@ from gapless.model.errors import ConfigError
 from gapless.sim.coverage import ENOUGH_RUNS, Coverage, expected
 from gapless.sim.hazards import HAZARDS
 from gapless.sim.mutants import MUTANTS, Mutant, edited, mutant_named
-from gapless.sim.soak import Hunted, Soaked, hunt, soak, unhunted
+from gapless.sim.soak import CATCHES, Hunted, Soaked, hunt, soak, unhunted
 from gapless.sim.worker import Result
 
 DIRECT = MUTANTS["direct"]
@@ -56,6 +56,14 @@ def test_mutants_are_caught(name: str, promise: str) -> None:
     """The checker sees these within a few seeds, by the promise that they break, from the history alone."""
     hunted = hunt("direct", name, range(12), 1)
     assert any(promise == broken for result in hunted.caught for broken, _ in result.violations), hunted.line()
+
+
+def test_hunts_end_when_the_mutant_is_caught_often_enough() -> None:
+    """A hunt is over at the third catch, wherever that is, and does not depend on how many processes run it."""
+    one, two = hunt("direct", "any-end-ends-all", range(200), 1), hunt("direct", "any-end-ends-all", range(200), 2)
+    assert one.results[-1].caught
+    assert len(one.caught) == CATCHES
+    assert [(r.seed, r.digest) for r in one.results] == [(r.seed, r.digest) for r in two.results]
 
 
 def test_soaks_do_not_depend_on_jobs() -> None:

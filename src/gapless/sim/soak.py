@@ -29,6 +29,7 @@ from gapless.sim.worker import Result
 
 REPEATED = 20  # one run in so many is repeated by a process that hashes differently
 LISTED = 20  # seeds with violations that are told in full
+CATCHES = 3  # runs in which a mutant must be caught before its hunt is over
 
 Progress = Callable[[int, int], None]  # runs done, runs in all
 
@@ -76,6 +77,7 @@ class _Crew:
     def __init__(self, delivery: str, seeds: Sequence[int], mutant: str, progress: Progress | None) -> None:
         self.delivery = delivery
         self.mutant = mutant
+        self.catches = 0
         self.progress = progress
         self.total = len(seeds)
         self.results: dict[int, Result] = {}
@@ -96,8 +98,10 @@ class _Crew:
             self._stopped = True
 
     def _next(self) -> int | None:
+        """The next seed; all before it are done or being run, whenever there is none any more."""
         with self._lock:
-            return None if self._stopped else next(self._seeds, None)
+            over = self._stopped or (self.mutant and self.catches >= CATCHES)
+            return None if over else next(self._seeds, None)
 
     def _serve(self) -> None:
         worker = Worker(self.delivery, 1, self.mutant)
@@ -111,6 +115,7 @@ class _Crew:
                     again = other.run(seed).digest
                 with self._lock:
                     self.results[seed] = result
+                    self.catches += result.caught
                     if again != result.digest:
                         self.differing.append(seed)
                     if self.progress is not None:
@@ -214,7 +219,7 @@ class Hunted:
     @property
     def caught(self) -> list[Result]:
         """The runs in which the checker saw it; one in which it raised does not count."""
-        return [result for result in self.results if result.violations and not result.raised]
+        return [result for result in self.results if result.caught]
 
     @property
     def raised(self) -> list[Result]:
@@ -243,11 +248,16 @@ def soak(delivery: str, seeds: Iterable[int], jobs: int, progress: Progress | No
 
 
 def hunt(delivery: str, name: str, seeds: Iterable[int], jobs: int, progress: Progress | None = None) -> Hunted:
-    """Run a mutant over these seeds."""
+    """Run a mutant over these seeds until it is caught often enough."""
     mutant = mutant_named(delivery, name)
     crew = _Crew(delivery, list(seeds), name, progress)
     crew.run(jobs)
-    return Hunted(mutant, [crew.results[seed] for seed in sorted(crew.results)])
+    results: list[Result] = []
+    for seed in sorted(crew.results):
+        results.append(crew.results[seed])
+        if sum(result.caught for result in results) == CATCHES:
+            break  # what several processes ran beyond does not count, or it would depend on how many they are
+    return Hunted(mutant, results)
 
 
 def unhunted(delivery: str, hazards: Iterable[str]) -> list[str]:

@@ -29,6 +29,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     faulty: bool = False
     brokers: int = 0
 
+    @property
+    def caught(self) -> bool:
+        """Whether the checker saw a promise broken; a run that raised is no proof."""
+        return bool(self.violations) and not self.raised
+
 
 def result_of(delivery: str, seed: int) -> Result:
     """Run one seed."""
