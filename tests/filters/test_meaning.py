@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gapless.filters import EVERY_ROW, FilterError, FilterIndex, Interest, parse, parse_topic
 from gapless.filters.columns import truth_masks
 from gapless.filters.filter import Filter
-from gapless.filters.parser import parse_condition
+from gapless.filters.parser import parse_any, parse_condition
+from gapless.filters.shortcut import parse_usual
 from gapless.filters.syntax import (
     And,
     Between,
@@ -250,6 +252,53 @@ def test_printing_and_parsing_is_the_identity(text: str) -> None:
     assert repr(parse_condition(text_of(tree))) == repr(tree)
     normal = Filter(text, tree).normal
     assert repr(parse_condition(text_of(normal))) == repr(normal)
+
+
+blanks = st.sampled_from((" ", "", "\t", " \n "))
+usual_names = st.sampled_from(("a", "b", "in1", "And_", "$x", "nOT", "true", "é", "TRUE"))
+usual_numbers = st.sampled_from(
+    ("5", "-5", "0", "007", "1.50", "-0.0", "2.", ".5", "1e3", "5L", "9" * 19, "1.5.2", "+1")
+)
+usual_predicates = st.one_of(
+    usual_names,
+    st.builds("{}{}{}{}{}".format, usual_names, blanks, orders, blanks, st.one_of(usual_numbers, strings.map(quoted))),
+    st.builds("{} {}between {} and {}".format, usual_names, maybe_not, usual_numbers, usual_numbers),
+    st.builds("{} {}IN{}('x'{},'it''s')".format, usual_names, maybe_not, blanks, blanks),
+    st.builds("{} {}LIKE{}{}".format, usual_names, maybe_not, blanks, strings.map(quoted)),
+    st.builds("{} is {}NULL".format, usual_names, maybe_not),
+    st.builds("{} <> {}".format, usual_names, st.sampled_from(("TRUE", "false", "falsey"))),
+)
+usual_conditions: st.SearchStrategy[str] = st.recursive(
+    usual_predicates,
+    lambda inner: st.one_of(
+        st.builds("{}{}{}{}{}".format, inner, blanks, st.sampled_from(("AND", "or", "Or ", " and ")), blanks, inner),
+        st.builds("{}({}{}){}".format, blanks, inner, blanks, blanks),
+        st.builds("NOT{}{}".format, blanks, inner),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=1500)
+@given(st.one_of(usual_conditions, conditions))
+def test_the_short_way_says_what_the_parser_says(text: str) -> None:
+    """Where the short way answers, the whole grammar gives the same tree and no error."""
+    usual = parse_usual(text)
+    if usual is not None:
+        assert repr(usual) == repr(parse_any(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sym = 'IBM' AND price BETWEEN 3.5 AND 10 AND vol > 100",
+        "NOT (a = 1 OR b IN ('x', 'y')) AND c LIKE 'x%' AND d IS NOT NULL",
+        "active AND loc <> 'NY'",
+    ],
+)
+def test_usual_filters_take_the_short_way(text: str) -> None:
+    """The short way is taken by the filters that it is for."""
+    assert parse_usual(text) is not None
 
 
 @given(st.text(alphabet="abAND ORnot()=<>'+-*/.,0123456789eELx_%$ü\n", max_size=60))

@@ -52,6 +52,11 @@ _ESCAPE = "\\"
 
 def normalise(node: Condition, negated: bool = False) -> Condition:
     """The normal form of a condition, or of its NOT."""
+    if isinstance(node, Comparison):
+        node = _comparison(node.operator, normal_value(node.left), normal_value(node.right))
+        if isinstance(node, Constant):
+            return Constant(node.value is not negated)
+        return Not(node) if negated else node
     if isinstance(node, And | Or):
         parts = list(map(normalise, node.parts, repeat(negated)))
         return joined(parts, isinstance(node, And) is not negated)
@@ -61,9 +66,7 @@ def normalise(node: Condition, negated: bool = False) -> Condition:
         return _between(node, negated)
     if isinstance(node, IsNull):
         return IsNull(node.operand, node.negated is not negated)
-    if isinstance(node, Comparison):
-        node = _comparison(node.operator, normal_value(node.left), normal_value(node.right))
-    elif isinstance(node, Like):
+    if isinstance(node, Like):
         node = _like(node)
     elif isinstance(node, In):
         node = _in(node.operand, node.choices, node.negated)
@@ -84,6 +87,8 @@ def joined(parts: list[Condition], conjunction: bool) -> Condition:
                 return part
         else:
             flat.append(part)
+    if len(flat) == 1:
+        return flat[0]
     ordered = {text_of(part): part for part in _with_sets(flat, conjunction)}
     if not ordered:
         return Constant(conjunction)
@@ -125,7 +130,9 @@ def _between(node: Between, negated: bool) -> Condition:
     operand, low, high = normal_value(node.operand), normal_value(node.low), normal_value(node.high)
     below, above = ("<", ">") if node.negated else (">=", "<=")
     both = [_comparison(below, operand, low), _comparison(above, operand, high)]
-    return joined([normalise(part, negated) for part in both], node.negated is negated)
+    if negated:
+        both = [normalise(part, True) for part in both]
+    return joined(both, node.negated is negated)
 
 
 def _in(operand: Identifier | Text, choices: tuple[str, ...], negated: bool) -> Condition:
@@ -167,10 +174,11 @@ def _like_of(node: Like, pieces: list[list[str]]) -> Like:
 
 def _comparison(operator: str, left: Value, right: Value) -> Condition:
     """The comparison of two normal values."""
-    if isinstance(left, LITERALS) and isinstance(right, LITERALS):
-        return Constant(compare_scalars(operator, left.value, right.value) is True)
-    if isinstance(left, LITERALS) or (not isinstance(right, LITERALS) and text_of(right) < text_of(left)):
-        left, right, operator = right, left, _FLIPPED[operator]
+    if not (isinstance(left, Identifier) and isinstance(right, LITERALS)):
+        if isinstance(left, LITERALS) and isinstance(right, LITERALS):
+            return Constant(compare_scalars(operator, left.value, right.value) is True)
+        if isinstance(left, LITERALS) or (not isinstance(right, LITERALS) and text_of(right) < text_of(left)):
+            left, right, operator = right, left, _FLIPPED[operator]
     if isinstance(right, Truth) and operator == "<>" and isinstance(left, Identifier):
         return Comparison("=", left, Truth(not right.value))
     if isinstance(right, Real) and right.value.is_integer() and abs(right.value) < _EXACT_FLOATS:
@@ -180,6 +188,8 @@ def _comparison(operator: str, left: Value, right: Value) -> Condition:
 
 def normal_value(node: Value) -> Value:
     """The normal form of a value."""
+    if isinstance(node, Identifier):
+        return node
     if isinstance(node, Sign):
         operand = normal_value(node.operand)
         negative = node.negative

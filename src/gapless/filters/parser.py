@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 from gapless.filters.lexer import END, NAME, NUMBER, STRING, Token, error_at, shown, tokens_of
 from gapless.filters.like import MAX_PATTERN
+from gapless.filters.shortcut import parse_usual
 from gapless.filters.syntax import (
     VALUES,
     And,
@@ -57,6 +58,12 @@ _NOT_BETWEEN: Final = "NOT BETWEEN"
 
 def parse_condition(text: str) -> Condition:
     """The tree of a filter; a blank one is TRUE. Raises FilterError."""
+    usual = parse_usual(text)
+    return parse_any(text) if usual is None else usual
+
+
+def parse_any(text: str) -> Condition:
+    """The same, by the whole grammar."""
     if len(text) > MAX_TEXT:
         raise FilterError(f"the filter has {len(text)} characters; the limit is {MAX_TEXT}: split it into several")
     if not text.isascii():

@@ -6,6 +6,9 @@ AND, OR, + - and * / are one node each, however long, so that the height of a tr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 Terms = tuple[tuple[str, "Value"], ...]
@@ -191,67 +194,85 @@ def quoted(text: str) -> str:
 
 def text_of(node: Node) -> str:
     """The text of a tree; parsed again it gives the same tree."""
-    if isinstance(node, VALUES):
-        return _value(node)
-    return _condition(node)
+    return _WRITERS[type(node)](node)
 
 
-def _value(node: Value) -> str:
-    if isinstance(node, Identifier):
-        return node.name
-    if isinstance(node, Integer):
-        return str(node.value)
-    if isinstance(node, Real):
-        return node.text
-    if isinstance(node, Text):
-        return quoted(node.value)
-    if isinstance(node, Truth):
-        return "TRUE" if node.value else "FALSE"
-    if isinstance(node, Sign):
-        sign = "-" if node.negative else "+"
-        return sign + _wrapped(node.operand, (Sum, Product))
-    tight = (Sum,) if isinstance(node, Product) else ()
-    words = [_wrapped(node.first, tight)]
+def _sign(node: Sign) -> str:
+    return ("-" if node.negative else "+") + _wrapped(node.operand, (Sum, Product))
+
+
+def _chain(node: Sum | Product) -> str:
+    product = isinstance(node, Product)
+    words = [_wrapped(node.first, (Sum,) if product else ())]
     for operator, operand in node.rest:
-        words += (operator, _wrapped(operand, (Sum, Product) if isinstance(node, Product) else (Sum,)))
+        words += (operator, _wrapped(operand, (Sum, Product) if product else (Sum,)))
     return " ".join(words)
 
 
-def _wrapped(node: Value, loose: tuple[type, ...]) -> str:
-    return f"({_value(node)})" if isinstance(node, loose) else _value(node)
+def _wrapped(node: Node, loose: tuple[type, ...]) -> str:
+    text = _WRITERS[type(node)](node)
+    return f"({text})" if isinstance(node, loose) else text
 
 
-def _condition(node: Condition) -> str:
-    if isinstance(node, Constant):
-        return "TRUE" if node.value else "FALSE"
-    if isinstance(node, Comparison):
-        return _comparison(node)
-    if isinstance(node, Between):
-        word = _word("BETWEEN", node.negated)
-        return f"{_value(node.operand)} {word} {_value(node.low)} AND {_value(node.high)}"
-    if isinstance(node, Like):
-        escape = f" ESCAPE {quoted(node.escape)}" if node.escape else ""
-        return f"{_value(node.operand)} {_word('LIKE', node.negated)} {quoted(node.pattern)}{escape}"
-    if isinstance(node, In):
-        return f"{_value(node.operand)} {_word('IN', node.negated)} ({', '.join(map(quoted, node.choices))})"
-    if isinstance(node, IsNull):
-        return f"{node.operand.name} IS NOT NULL" if node.negated else f"{node.operand.name} IS NULL"
-    if isinstance(node, Not):
-        operand = _condition(node.operand)
-        return f"NOT ({operand})" if isinstance(node.operand, And | Or) else f"NOT {operand}"
-    joiner, loose = (" AND ", (Or, And)) if isinstance(node, And) else (" OR ", (Or,))
-    texts = list(map(_condition, node.parts))
-    return joiner.join(
-        [f"({text})" if isinstance(part, loose) else text for part, text in zip(node.parts, texts, strict=True)]
-    )
+def _between(node: Between) -> str:
+    word = _word("BETWEEN", node.negated)
+    return f"{text_of(node.operand)} {word} {text_of(node.low)} AND {text_of(node.high)}"
+
+
+def _like(node: Like) -> str:
+    escape = f" ESCAPE {quoted(node.escape)}" if node.escape else ""
+    return f"{text_of(node.operand)} {_word('LIKE', node.negated)} {quoted(node.pattern)}{escape}"
+
+
+def _in(node: In) -> str:
+    return f"{text_of(node.operand)} {_word('IN', node.negated)} ({', '.join(map(quoted, node.choices))})"
+
+
+def _null(node: IsNull) -> str:
+    return f"{node.operand.name} IS NOT NULL" if node.negated else f"{node.operand.name} IS NULL"
 
 
 def _comparison(node: Comparison) -> str:
     """The comparison; what stands alone as a condition is written so, and read back as compared with TRUE."""
     if node.operator == "=" and node.right == Truth(True) and not isinstance(node.left, Truth):
-        return _value(node.left)
-    return f"{_value(node.left)} {node.operator} {_value(node.right)}"
+        return text_of(node.left)
+    return f"{text_of(node.left)} {node.operator} {text_of(node.right)}"
+
+
+def _not(node: Not) -> str:
+    text = _WRITERS[type(node.operand)](node.operand)
+    return f"NOT ({text})" if isinstance(node.operand, And | Or) else f"NOT {text}"
+
+
+def _joined(node: And | Or) -> str:
+    # Few frames for each level of nesting: a deep filter may be written far down the stack.
+    joiner, loose = (" AND ", (Or, And)) if isinstance(node, And) else (" OR ", (Or,))
+    texts = list(map(text_of, node.parts))
+    return joiner.join(
+        [f"({text})" if isinstance(part, loose) else text for part, text in zip(node.parts, texts, strict=True)]
+    )
 
 
 def _word(word: str, negated: bool) -> str:
     return f"NOT {word}" if negated else word
+
+
+_WRITERS: dict[type, Callable[[Any], str]] = {
+    Comparison: _comparison,
+    Identifier: lambda node: node.name,
+    Integer: lambda node: str(node.value),
+    Real: lambda node: node.text,
+    Text: lambda node: quoted(node.value),
+    Truth: lambda node: "TRUE" if node.value else "FALSE",
+    Constant: lambda node: "TRUE" if node.value else "FALSE",
+    Sign: _sign,
+    Sum: _chain,
+    Product: _chain,
+    Between: _between,
+    Like: _like,
+    In: _in,
+    IsNull: _null,
+    Not: _not,
+    And: _joined,
+    Or: _joined,
+}
