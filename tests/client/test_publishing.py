@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.client.house import SPACE, Obedient, house, meet, obedient, run
+from tests.client.house import SPACE, Obedient, brokers, cluster, house, meet, obedient, run, servers_of
 
 import gapless
 from gapless.client.space import QUEUED_BYTES_MAX
@@ -560,5 +561,26 @@ def test_publish_is_send_and_accepted() -> None:
                 await bus.publish(SPACE, {}, deadline=0.2)
             await greeting
             await bus.close()
+
+    run(story())
+
+
+def test_the_newest_holder_of_a_name_is_who_opened_it_last_whatever_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose clock is behind takes a publisher's name over all the same, and the older holder is fenced."""
+
+    async def story() -> None:
+        config = cluster()
+        async with brokers(config), gapless.connect(servers_of(config)) as one:
+            older = await one.publisher(SPACE, name="till-7")
+            await (await older.send({"n": 1}))
+            behind = time.time_ns() - 3_600_000_000_000
+            monkeypatch.setattr(time, "time_ns", lambda: behind)
+            async with gapless.connect(servers_of(config)) as other:
+                newer = await other.publisher(SPACE, name="till-7")
+                await (await newer.send({"n": 2}))
+                receipt = await older.send({"n": 3})
+                with pytest.raises(gapless.Fenced):
+                    await receipt
+                await (await newer.send({"n": 4}))
 
     run(story())

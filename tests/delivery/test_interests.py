@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gapless.delivery.direct.interests import LOCAL, WANT_BYTES, Asked, Interests
+from gapless.delivery.direct.interests import LOCAL, UNHEARD_BYTES, WANT_BYTES, Asked, Interests
 from gapless.filters import Interest
 
 
@@ -13,7 +13,8 @@ def test_a_large_change_goes_out_in_parts_that_together_say_all_of_it() -> None:
     for interest in wanted:
         interests.hold(interest, LOCAL)
     interests.rise("b1")
-    parts = [want for _, want in interests.changes()]
+    interests.change()
+    parts = [want for _, want in interests.wants()]
     assert len(parts) > 3
     assert [want.more for want in parts] == [True] * (len(parts) - 1) + [False]
     assert {want.number for want in parts} == {1}
@@ -30,8 +31,9 @@ def test_a_request_waits_for_a_neighbour_that_is_told_in_parts() -> None:
     interests.ask(Asked(7, 1), LOCAL)
     assert interests.answered() == []
     interests.rise("b1")
-    assert [want.number for _, want in interests.changes()] == [1]
-    interests.confirmed("b1", 1, ())
+    interests.change()
+    assert [want.number for _, want in interests.wants()] == [1]
+    assert interests.confirmed("b1", 1, ())
     assert [pending.asked for pending in interests.answered()] == [Asked(7, 1)]
 
 
@@ -41,8 +43,55 @@ def test_a_small_change_is_one_message() -> None:
     old, new = Interest.parse("a = 1"), Interest.parse("a = 2")
     interests.hold(old, LOCAL)
     interests.rise("b1")
-    list(interests.changes())
+    interests.change()
+    list(interests.wants())
     interests.drop(old.key, LOCAL)
     interests.hold(new, LOCAL)
-    ((peer, want),) = interests.changes([old.key, new.key])
+    interests.change([old.key, new.key])
+    ((peer, want),) = interests.wants()
     assert (peer, want.number, want.add, want.remove, want.more) == ("b1", 2, (new.texts,), (old.texts,), False)
+
+
+def test_a_neighbour_that_comes_back_is_told_as_fast_as_it_listens() -> None:
+    """However much is wanted, only a bounded part of it is under way until the neighbour has heard it."""
+    interests = Interests(["b1"])
+    wanted = [Interest.parse(f"note <> '{n:04d}{'x' * 50_000}'") for n in range(60)]
+    for interest in wanted:
+        interests.hold(interest, LOCAL)
+    interests.rise("b1")
+    interests.change()
+    told = [want for _, want in interests.wants()]
+    assert sum(len(text) for want in told for text, _ in want.add) < UNHEARD_BYTES + 2 * WANT_BYTES
+    assert list(interests.wants()) == []
+    heard = 0
+    while heard < len(told):
+        assert interests.heard("b1")
+        heard += 1
+        told += [want for _, want in interests.wants()]
+    assert [texts for want in told for texts in want.add] == [interest.texts for interest in wanted]
+    assert not interests.heard("b1")
+
+
+def test_a_word_about_what_was_not_told_is_not_taken() -> None:
+    """A confirmation must be about a change that has been told, and cannot go back."""
+    interests = Interests(["b1"])
+    interests.rise("b1")
+    interests.change()
+    assert not interests.confirmed("b1", 2, ())
+    assert interests.confirmed("b1", 1, ())
+    assert not interests.confirmed("b1", 0, ())
+
+
+def test_many_who_wait_cost_no_more_than_their_number() -> None:
+    """Whoever waits is looked at when the word comes, not at every step: the steps of asking stay even."""
+    interests = Interests(["b1"])
+    for number in range(1000):
+        interests.ask(Asked(7, number), LOCAL)
+        assert interests.answered() == []
+        assert not interests.over
+    interests.forget_one(Asked(7, 3))
+    interests.rise("b1")
+    interests.change()
+    assert interests.confirmed("b1", 1, ("b9",))
+    assert [pending.asked.number for pending in interests.answered()] == [n for n in range(1000) if n != 3]
+    assert interests.unanswered() == 0

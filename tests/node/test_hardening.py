@@ -34,6 +34,7 @@ from gapless.node.broker import Broker
 from gapless.node.config import parse_config
 from gapless.node.control import Hello, NotOpened, Open, Ping
 from gapless.node.frames import CONTROL, HEADER, PREAMBLE, frame_header
+from gapless.node.link import GREETING_BYTES_MAX
 
 FRAME_MAX = 262144
 LIMITS = f"""
@@ -141,6 +142,12 @@ BREACHES = [
     Breach("other cluster", greets("raw", Role.CLIENT, "other"), "ConfigError", "belongs to cluster 'demo'"),
     Breach("other cluster's broker", greets("b1", Role.BROKER, "other"), "ConfigError", "not to 'other'"),
     Breach("frame too large", says(PREAMBLE + HEADER.pack(FRAME_MAX + 1, 0, 0)), "FrameTooLarge", "over the limit"),
+    Breach(
+        "large before hello",
+        says(PREAMBLE + HEADER.pack(GREETING_BYTES_MAX + 1, 0, 0)),
+        "FrameTooLarge",
+        "over the limit",
+    ),
     Breach("space opened twice", opens_twice, "WireError", "open on this link already"),
     Breach("channel out of range", opens_nowhere, "WireError", "cannot be opened"),
     Breach("random bytes", sends((1, bytes(range(256)))), "WireError", ""),

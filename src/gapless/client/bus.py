@@ -326,7 +326,7 @@ class Bus:
                 waiting.set_exception(error)
                 waiting.exception()  # as in `_shut`
             return
-        self._spaces[name].session_up(link, message.channel, self._frame_bytes_max)
+        self._spaces[name].session_up(link, message.channel, self._frame_bytes_max, message.newest)
         if waiting is not None and not waiting.done():
             waiting.set_result(self._spaces[name])
 

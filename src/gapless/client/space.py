@@ -76,9 +76,10 @@ class LeafSpace:
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
-    def session_up(self, link: Link, channel: int, frame_bytes_max: int) -> None:
-        """The space is open at a broker."""
+    def session_up(self, link: Link, channel: int, frame_bytes_max: int, newest: int) -> None:
+        """The space is open at a broker, which knows publishers up to this incarnation."""
         self._link, self._channel, self.frame_bytes_max = link, channel, frame_bytes_max
+        self._incarnation = max(self._incarnation, newest)
         self._carry_out(self.core.on_session_up(Session(link.number, link.peer, Role.BROKER), now()))
 
     def session_down(self, link: Link) -> None:
@@ -126,7 +127,7 @@ class LeafSpace:
     # --- publishing ---------------------------------------------------------------------------------------------------
 
     def publisher(self, name: str) -> Publisher:
-        """A publisher under this name; its incarnation is the time, so that the newest holder fences the others."""
+        """A publisher under this name, which fences those before it that the broker knows, whatever clocks say."""
         self._incarnation = max(self._incarnation + 1, time.time_ns())
         publisher = Publisher(self, Source(name, self._incarnation), self._loop)
         self._publishers[publisher.source] = publisher

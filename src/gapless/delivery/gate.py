@@ -11,9 +11,13 @@ from gapless.model.batch import Batch, Column, Texts
 from gapless.model.errors import WireError
 from gapless.model.types import INT64_MAX, MICROSECOND_FIRST, MICROSECOND_LAST, AttributeType
 
+ROWS_MAX = 4096  # of a batch from a client: what a broker does in one step has to end soon
+
 
 def refusal_of(batch: Batch, settings: SpaceSettings) -> Refused | None:
     """Why this space cannot take the batch, or None. Raises WireError when it is malformed."""
+    if batch.rows > ROWS_MAX:
+        raise WireError(f"a batch of {batch.rows} publications; a client sends at most {ROWS_MAX} in one")
     batch.validate()
     if batch.last > INT64_MAX or batch.header.incarnation > INT64_MAX:
         raise WireError(f"a batch of {batch.source} has numbers beyond 63 bits")

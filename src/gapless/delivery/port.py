@@ -66,6 +66,7 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes_max: int = 8 << 20
     attributes_max: int = 1024  # of one publication
     attribute_bytes_max: int = 16 << 20  # of one string, in UTF-8
+    interest_bytes_max: int = 64 << 20  # of all filters and topic patterns of one client
     tuning: Tuning = Tuning()
 
 
@@ -206,6 +207,10 @@ class Core(Protocol):
 
     def on_store_failed(self, then: str, reason: str, now: Now) -> Effects:
         """The record of the `Store` that named `then` could not be made durable."""
+        ...
+
+    def newest(self) -> int:
+        """The highest incarnation of a publisher that is known here; who opens one takes a higher one."""
         ...
 
     def held(self) -> dict[str, int]:

@@ -35,6 +35,11 @@ class Interest:
         return f"{self.topic.text}\0{self.filter.canonical}"
 
     @property
+    def size(self) -> int:
+        """The length of its texts as they were given."""
+        return len(self.filter.text) + (0 if self.topic is None else len(self.topic.text))
+
+    @property
     def texts(self) -> tuple[str, str]:
         """The texts that `parse` makes this interest of, for telling others."""
         return self.filter.canonical, "" if self.topic is None else self.topic.text

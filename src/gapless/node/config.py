@@ -66,6 +66,7 @@ class Limits:
     body_bytes_max: int = _setting(1 * MIB, 1, 1023 * MIB)
     attributes_max: int = _setting(64, 1, 1024)
     attribute_bytes_max: int = _setting(64 * KIB, 16, 16 * MIB)
+    interest_bytes_max: int = _setting(64 * MIB, 64 * KIB, 4096 * MIB)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class Opened(Control, tag="opened", frozen=True):
 
     channel: int
     settings: SpaceSettings
+    newest: int = 0  # the highest incarnation of a publisher that the broker knows there
 
 
 class NotOpened(Control, tag="not-opened", frozen=True):

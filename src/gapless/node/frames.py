@@ -20,7 +20,8 @@ PREAMBLE = MAGIC + bytes([PROTOCOL_VERSION])
 HEADER = struct.Struct("<IHH")
 CONTROL = 0
 BUFFER_SIZE = 512 << 10
-OWN_BUFFER_SIZE = 64 << 10  # a frame of this size or more that is not complete gets a buffer of its own
+OWN_BUFFER_SIZE = 64 << 10  # a frame of this size or more that is not complete gets a buffer of its own,
+FIRST_OWN_SIZE = 256 << 10  # which is no larger than this before so much of the frame is there
 
 
 def check_preamble(data: bytes) -> None:
@@ -50,6 +51,7 @@ class FrameReader:
         self._end = 0
         self._own: memoryview | None = None  # a large frame under way
         self._own_channel = 0
+        self._own_length = 0  # of the whole frame
         self._filled = 0
 
     def buffer(self) -> memoryview:
@@ -62,9 +64,11 @@ class FrameReader:
         """The frames that are complete now: channel, and bytes that stay what they are. Raises WireError."""
         if self._own is not None:
             self._filled += count
-            if self._filled == len(self._own):
+            if self._filled == self._own_length:
                 frame, self._own = self._own, None
                 yield self._own_channel, frame
+            elif self._filled == len(self._own):
+                self._resize_own(2 * self._filled)
             return
         self._end += count
         if not self.greeted and not self._greet():
@@ -97,10 +101,17 @@ class FrameReader:
         return True
 
     def _give_own_buffer(self, channel: int, length: int, begin: int, here: int) -> None:
-        own = memoryview(bytearray(length))
-        own[:here] = self._view[begin : self._end]
-        self._own, self._own_channel, self._filled = own, channel, here
+        self._own = self._view[begin : self._end]
+        self._own_channel, self._own_length, self._filled = channel, length, here
+        self._resize_own(max(FIRST_OWN_SIZE, 2 * here))
         self._start = self._end = 0
+
+    def _resize_own(self, size: int) -> None:
+        """Memory is taken for what has come, not for what was announced."""
+        assert self._own is not None
+        own = memoryview(bytearray(min(size, self._own_length)))
+        own[: self._filled] = self._own[: self._filled]
+        self._own = own
 
     def _compact(self) -> None:
         rest = self._end - self._start

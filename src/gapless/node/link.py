@@ -25,6 +25,7 @@ from gapless.node.control import (
 from gapless.node.frames import CONTROL, PREAMBLE, FrameReader, frame_header
 
 FAREWELL_CHARACTERS_MAX = 500  # of what a peer says when it leaves, so much is kept
+GREETING_BYTES_MAX = 64 << 10  # of a frame before both sides know each other
 LINGER_S = 1.0  # how long a farewell may take to go out
 _WASTE = bytearray(64 << 10)  # where bytes go that nobody reads any more
 
@@ -113,7 +114,7 @@ class Link(asyncio.BufferedProtocol):
         self.received_bytes = 0
         self.ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._reader = FrameReader(pace.frame_bytes_max)
+        self._reader = FrameReader(min(GREETING_BYTES_MAX, pace.frame_bytes_max))
         self._transport: asyncio.Transport | None = None
         self._heard = self._loop.time()
         self._due = 0.0  # when the peer is to be looked after again
@@ -166,7 +167,7 @@ class Link(asyncio.BufferedProtocol):
         self.peer = peer
         if pace is not None:
             self.pace = pace
-            self._reader.frame_bytes_max = pace.frame_bytes_max
+        self._reader.frame_bytes_max = self.pace.frame_bytes_max
         self._move(Turn.GREETED)
         self._watch_again(self.pace.heartbeat_s)
 

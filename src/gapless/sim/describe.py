@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gapless.delivery.port import Message
+from gapless.delivery.selection import size_of
 from gapless.model.batch import Batch, Rows
 
 
@@ -16,7 +17,7 @@ def described(message: Message) -> str:
         elif isinstance(value, bool):
             words.extend([name] * value)
         elif value not in ("", ()):
-            words.append(_told(value))
+            words.append(_told(value, message))
     return " ".join(words)
 
 
@@ -30,9 +31,9 @@ def range_of(batch: Batch, rows: Rows | None = None) -> str:
     return f"{batch.source}:{','.join(map(str, seqs))}"
 
 
-def _told(value: object) -> str:
+def _told(value: object, message: Message) -> str:
     if isinstance(value, tuple):
-        return "(" + ", ".join(map(_told, value)) + ")"
+        return "(" + ", ".join([_told(one, message) for one in value]) + ")"
     if isinstance(value, bytes):
-        return f"{len(value) // 4} rows" if value else "all"
+        return f"{size_of(value, message.batch.rows)} rows" if value else "all"  # type: ignore[attr-defined]  # bytes in messages select rows of their batch
     return str(value)

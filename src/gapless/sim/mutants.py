@@ -76,15 +76,15 @@ DIRECT = (
         "awaited-neighbour",
         "confirmed-start",
         INTERESTS,
-        "waits[peer] = 1",
-        "continue",
+        "self._wait(pending, peer, 1)",
+        "pass",
     ),
     Mutant(
         "confirm-at-once",
         "awaited-word",
         "confirmed-start",
         INTERESTS,
-        "waits[peer] = neighbour.sent",
+        "self._wait(pending, peer, neighbour.sent)",
         "pass",
     ),
     Mutant(
@@ -92,8 +92,8 @@ DIRECT = (
         "out-of-reach",
         "state-drained",
         INTERESTS,
-        "if pending.waits.pop(peer, None) is not None:",
-        "if pending.exceptions and pending.waits.pop(peer, None) is not None:",
+        "            self._settle(pending, (peer,))",
+        "            if pending.exceptions:\n                self._settle(pending, (peer,))",
     ),
     Mutant(
         "old-exceptions",
@@ -102,7 +102,7 @@ DIRECT = (
         INTERESTS,
         "if neighbour.exceptions and neighbour.sent == neighbour.held:",
         "if neighbour.sent == neighbour.held:\n"
-        "                    exceptions.extend(neighbour.exceptions)\n"
+        "                    pending.exceptions.update(dict.fromkeys(neighbour.exceptions))\n"
         "                if False:",
     ),
     Mutant(
@@ -150,7 +150,7 @@ DIRECT = (
         "unsubscribed-in-flight",
         "all-delivered",
         LEAF,
-        "            self._passed(self.inbox, batch.size)\n            return",
+        "            self._passed(self.inbox, size)\n            return",
         "            return",
     ),
     Mutant(
@@ -177,8 +177,8 @@ DIRECT = (
         "fenced",
         "justified-gap",
         BROKER,
-        "if source.incarnation < self.incarnations.of(name):",
-        "if source.incarnation <= self.incarnations.of(name):",
+        "if self.holders.has_newer(source):",
+        "if self.holders.has_newer(source._replace(incarnation=source.incarnation - 1)):",
     ),
     Mutant(
         "one-too-many-is-old",
@@ -193,8 +193,8 @@ DIRECT = (
         "several-at-once",
         "no-invention",
         BROKER,
-        "if rows is None or len(rows) == count:",
-        "if rows is None or len(rows) <= count:",
+        "tuple([packed(np.searchsorted(union, rows), part.rows) for rows in some])",
+        'tuple([b""] * len(some))',
     ),
     Mutant(
         "deliver-before-confirming",

@@ -21,6 +21,7 @@ from gapless.delivery.direct.messages import (
     Credit,
     Decline,
     Forward,
+    Heard,
     Match,
     Missed,
     Publish,
@@ -32,7 +33,7 @@ from gapless.delivery.direct.messages import (
 )
 from gapless.delivery.flow import Hold, Inbox, Outbox, Waiting
 from gapless.delivery.gate import refusal_of
-from gapless.delivery.memory import Watermarks
+from gapless.delivery.memory import Holders, Watermarks
 from gapless.delivery.port import (
     Dial,
     Effect,
@@ -48,6 +49,7 @@ from gapless.delivery.port import (
     SpaceSettings,
     Wake,
 )
+from gapless.delivery.selection import packed, size_of
 from gapless.filters import FilterIndex, Interest
 from gapless.model.batch import Batch, Rows
 from gapless.model.errors import FilterError, WireError
@@ -55,19 +57,21 @@ from gapless.model.events import Kind
 from gapless.model.types import Source
 
 MILLISECOND = 1_000_000
+HEAD_BYTES_MAX = 1 << 20  # how much one message may say of who gets what
 LINK = -1  # in the index: everything wanted behind a neighbour
 
 
 class Peer:
     """One session: a neighbour or a client."""
 
-    __slots__ = ("inbox", "interests", "missed", "outbox", "session")
+    __slots__ = ("asked_bytes", "inbox", "interests", "missed", "outbox", "session")
 
     def __init__(self, session: Session, window: int) -> None:
         self.session = session
         self.inbox = Inbox(window)
         self.outbox = Outbox()
         self.interests: dict[int | str, Interest] = {}  # by subscription (client) or key (neighbour)
+        self.asked_bytes = 0  # of a client: the length of its interests
         self.missed: dict[int, int] | None = None  # a client too slow to read: what it missed, per subscription
 
 
@@ -86,7 +90,7 @@ class DirectBroker:
         self.interests = Interests(neighbours)
         self.index = FilterIndex()
         self.accepted = Watermarks(self.tuning.sources_max)
-        self.incarnations = Watermarks(self.tuning.sources_max)
+        self.holders = Holders(self.tuning.sources_max)
         self.time = 0  # of the last publications accepted
         self.effects: list[Effect] = []
         self.handlers: dict[Role, dict[type[Message], Callable[[Peer, Any, Now], None]]] = {
@@ -99,6 +103,7 @@ class DirectBroker:
             Role.BROKER: {
                 Forward: self.on_forward,
                 Want: self.on_want,
+                Heard: self.on_heard,
                 Wanted: self.on_wanted,
                 Credit: self.on_credit,
             },
@@ -126,7 +131,7 @@ class DirectBroker:
         self._send(session.id, Credit(self.tuning.window_bytes))
         if session.role is Role.BROKER:
             self.interests.rise(session.peer)
-        self._spread()
+            self.interests.change()
         return self._done()
 
     def on_session_down(self, session: int, now: Now) -> Effects:
@@ -171,8 +176,12 @@ class DirectBroker:
     def held(self) -> dict[str, int]:
         """Confirmations not given, publications not sent."""
         waiting = sum(len(peer.outbox.waiting) for peer in self.peers.values())
-        counts = {"pending": len(self.interests.pending), "waiting": waiting}
+        counts = {"pending": self.interests.unanswered(), "waiting": waiting}
         return {reason: count for reason, count in counts.items() if count}
+
+    def newest(self) -> int:
+        """The highest incarnation of a publisher that came to this broker."""
+        return self.holders.highest
 
     # --- publications -----------------------------------------------------------------------------------------------
 
@@ -203,10 +212,10 @@ class DirectBroker:
 
     def _fenced(self, source: Source) -> Refused | None:
         """The newest holder of a publisher's name is the only one; a broker knows those that came to it."""
-        name = Source(source.name, 0)
-        if source.incarnation < self.incarnations.of(name):
-            return Refused("Fenced", f"publisher {source.name!r} has been taken over by a newer holder of the name")
-        self.incarnations.raise_to(name, source.incarnation)
+        if self.holders.has_newer(source):
+            text = f"publisher {source.name!r} has been taken over by a newer holder of the name, or forgotten"
+            return Refused("Fenced", f"{text} after {self.tuning.sources_max} others: open it again to take it over")
+        self.holders.note(source)
         return None
 
     def _time(self, now: Now) -> int:
@@ -217,9 +226,15 @@ class DirectBroker:
     def on_forward(self, peer: Peer, message: Forward, now: Now) -> None:
         """A neighbour sends what somebody here or behind us wants."""
         hold = self._receive(peer, message.batch)
-        if hold is not None:
-            self._route(message.batch, peer, hold, now)
-            self._pay(hold)
+        if hold is None:
+            return
+        try:
+            message.batch.validate()  # who says that it is a broker need not be one
+        except WireError as error:
+            self._hang_up(peer.session.id, f"malformed batch: {error}")
+            return
+        self._route(message.batch, peer, hold, now)
+        self._pay(hold)
 
     def _route(self, batch: Batch, origin: Peer, hold: Hold, now: Now) -> None:
         """One message to each destination, however many subscriptions it has."""
@@ -232,10 +247,12 @@ class DirectBroker:
                 clients.setdefault(session, []).append((subscription, rows))
             elif session != origin.session.id:
                 part = batch if rows is None else _subset(batch, rows, subsets)
-                self._offer(self.peers[session], Forward(part), part, hold, now)
+                self._offer(self.peers[session], Forward(part), part.size, hold, now)
+        each = max(1, HEAD_BYTES_MAX * 8 // (batch.rows + 64))
         for session, matches in clients.items():
-            message = _match(batch, matches, subsets)
-            self._offer(self.peers[session], message, message.batch, hold, now)
+            for start in range(0, len(matches), each):
+                message = _match(batch, matches[start : start + each], subsets)
+                self._offer(self.peers[session], message, message.size, hold, now)
 
     def _receive(self, peer: Peer, batch: Batch) -> Hold | None:
         if peer.inbox.receive(batch.size):
@@ -245,10 +262,11 @@ class DirectBroker:
 
     # --- flow -------------------------------------------------------------------------------------------------------
 
-    def _offer(self, peer: Peer, message: Forward | Match, batch: Batch, hold: Hold, now: Now) -> None:
+    def _offer(self, peer: Peer, message: Forward | Match, size: int, hold: Hold, now: Now) -> None:
+        rows = message.batch.rows
         if peer.missed is not None:
-            self._miss(peer, message, batch.rows)
-        elif peer.outbox.offer(Waiting(message, batch.size, batch.rows, hold, now.at)):
+            self._miss(peer, message, rows)
+        elif peer.outbox.offer(Waiting(message, size, rows, hold, now.at)):
             self._send(peer.session.id, message)
         elif len(peer.outbox.waiting) == 1 and peer.session.role is Role.CLIENT:
             self.effects.append(Wake(now.at + self.tuning.patience_ms * MILLISECOND, str(peer.session.id)))
@@ -280,8 +298,7 @@ class DirectBroker:
         assert isinstance(message, Match)
         assert peer.missed is not None
         for subscription, some in zip(message.subscriptions, message.rows, strict=True):
-            count = len(some) // 4 or rows
-            peer.missed[subscription] = peer.missed.get(subscription, 0) + count
+            peer.missed[subscription] = peer.missed.get(subscription, 0) + size_of(some, rows)
         self._drop("slow-subscriber", rows)
 
     def _pay(self, hold: Hold | None) -> None:
@@ -300,6 +317,9 @@ class DirectBroker:
         interest asked for, stop when that one ends, and begin again: delivering that is a start with a gap behind.
         """
         number = message.subscription
+        if peer.asked_bytes + len(message.filter) + len(message.topic) > self.settings.interest_bytes_max:
+            self._send(peer.session.id, Decline(number, "TooLarge", self._too_much_asked(peer)))
+            return
         try:
             interest = Interest.parse(message.filter, message.topic)
         except FilterError as error:
@@ -309,19 +329,28 @@ class DirectBroker:
             self._hang_up(peer.session.id, f"subscribed under the number {number}, which is taken or not one")
             return
         peer.interests[number] = interest
+        peer.asked_bytes += interest.size
         self.interests.hold(interest, LOCAL)
-        self._spread(interest.key)
-        self._ask(Asked(peer.session.id, number), LOCAL)
+        self.interests.change((interest.key,))
+        self.interests.ask(Asked(peer.session.id, number), LOCAL)
+
+    def _too_much_asked(self, peer: Peer) -> str:
+        return (
+            f"the filters and topics of {peer.session.peer!r} in space {self.settings.name!r} would be longer than "
+            f"{self.settings.interest_bytes_max} bytes together: want less, use another connection, or raise "
+            "interest_bytes_max"
+        )
 
     def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: Now) -> None:
         """A client wants something no more."""
         interest = peer.interests.pop(message.subscription, None)
         if interest is None:
             return
+        peer.asked_bytes -= interest.size
         self.interests.forget_one(Asked(peer.session.id, message.subscription))
         self.index.remove_owner((peer.session.id, message.subscription))
         self.interests.drop(interest.key, LOCAL)
-        self._spread(interest.key)
+        self.interests.change((interest.key,))
 
     def on_want(self, peer: Peer, message: Want, now: Now) -> None:
         """A neighbour tells what is wanted behind it: pass it on, and confirm when everybody knows."""
@@ -346,24 +375,23 @@ class DirectBroker:
             self.index.add(interest, owner)
             self.interests.hold(interest, name)
             touched.append(interest.key)
-        self._spread(*touched)
+        self.interests.change(touched)
+        self._send(peer.session.id, Heard())
         if not message.more:
-            self._ask(Asked(peer.session.id, message.number), name)
+            self.interests.ask(Asked(peer.session.id, message.number), name)
+
+    def on_heard(self, peer: Peer, message: Heard, now: Now) -> None:
+        """A neighbour has room for more of what is wanted here."""
+        if not self.interests.heard(peer.session.peer):
+            self._hang_up(peer.session.id, "has heard what it was not told")
 
     def on_wanted(self, peer: Peer, message: Wanted, now: Now) -> None:
         """Everybody in reach behind a neighbour knows.
 
         The word came behind all publications that brokers routed before they knew: what still comes is without gaps.
         """
-        self.interests.confirmed(peer.session.peer, message.number, message.exceptions)
-
-    def _ask(self, asked: Asked, asker: str) -> None:
-        for name, want in self.interests.ask(asked, asker):
-            self._send(self.by_name[Role.BROKER, name], want)
-
-    def _spread(self, *touched: str) -> None:
-        for name, want in self.interests.changes(touched or None):
-            self._send(self.by_name[Role.BROKER, name], want)
+        if not self.interests.confirmed(peer.session.peer, message.number, message.exceptions):
+            self._hang_up(peer.session.id, f"answered for {message.number}, which was not what it was told last")
 
     # --- sessions ---------------------------------------------------------------------------------------------------
 
@@ -385,7 +413,7 @@ class DirectBroker:
         self.interests.forget(session)
         if broker:
             self.interests.fall(peer.session.peer)
-        self._spread(*[interest.key for interest in peer.interests.values()])
+        self.interests.change([interest.key for interest in peer.interests.values()])
 
     def _hang_up(self, session: int, reason: str) -> None:
         if session in self.peers:
@@ -401,6 +429,8 @@ class DirectBroker:
         self.effects.append(Note(Kind.DROPPED, {"reason": reason, "count": count}))
 
     def _done(self) -> Effects:
+        for name, want in self.interests.wants():
+            self._send(self.by_name[Role.BROKER, name], want)
         for pending in self.interests.answered():
             session, number = pending.asked
             exceptions = tuple(pending.exceptions)
@@ -426,7 +456,7 @@ def _subset(batch: Batch, rows: Rows, subsets: dict[bytes, Batch]) -> Batch:
 
 
 def _match(batch: Batch, matches: list[tuple[int, Rows | None]], subsets: dict[bytes, Batch]) -> Match:
-    """One message for all subscriptions of a client: the rows any of them wants, and which are whose."""
+    """One message for several subscriptions of a client: the rows any of them wants, and which are whose."""
     subscriptions = tuple(subscription for subscription, _ in matches)
     chosen = [rows for _, rows in matches]
     first = chosen[0]
@@ -434,16 +464,7 @@ def _match(batch: Batch, matches: list[tuple[int, Rows | None]], subsets: dict[b
         return Match(batch if first is None else _subset(batch, first, subsets), subscriptions, (b"",))
     some = [rows for rows in chosen if rows is not None]
     if len(some) < len(chosen):
-        part, union = batch, None
-    else:
-        union = np.unique(np.concatenate(some))
-        part = _subset(batch, union, subsets)
-    return Match(part, subscriptions, tuple(_positions(rows, union, part.rows) for rows in chosen))
-
-
-def _positions(rows: Rows | None, union: Rows | None, count: int) -> bytes:
-    """Where these rows stand in what is sent; empty when they are all of it."""
-    if rows is None or len(rows) == count:
-        return b""
-    places = rows if union is None else np.searchsorted(union, rows)
-    return places.astype("<u4").tobytes()
+        return Match(batch, subscriptions, tuple([packed(rows, batch.rows) for rows in chosen]))
+    union = np.unique(np.concatenate(some))
+    part = _subset(batch, union, subsets)
+    return Match(part, subscriptions, tuple([packed(np.searchsorted(union, rows), part.rows) for rows in some]))

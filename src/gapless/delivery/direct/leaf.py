@@ -47,8 +47,10 @@ from gapless.delivery.port import (
     Subscribed,
     Unknown,
 )
+from gapless.delivery.selection import unpacked
 from gapless.filters import Interest
 from gapless.model.batch import Batch, Rows
+from gapless.model.errors import WireError
 from gapless.model.events import Kind
 from gapless.model.types import Source
 
@@ -144,6 +146,10 @@ class DirectLeaf:
         }
         return {reason: count for reason, count in counts.items() if count}
 
+    def newest(self) -> int:
+        """Brokers know; a leaf does not."""
+        return 0
+
     def queued(self) -> int:
         """Bytes of publications that wait to be sent."""
         return self.outbox.size
@@ -176,7 +182,7 @@ class DirectLeaf:
     def on_reject(self, message: Reject, now: Now) -> None:
         """The broker will not have it; whoever has it of an earlier attempt may."""
         source = Source(message.source, message.incarnation)
-        if message.first <= self.unsure.of(source):
+        if message.first <= self.unsure.of(source) or self.unsure.may_have_forgotten(source):
             self._settle(message, Unknown(f"refused when it was offered again ({message.text})"))
         else:
             self._settle(message, Refused(message.code, message.text))
@@ -221,21 +227,25 @@ class DirectLeaf:
 
     def on_match(self, message: Match, now: Now) -> None:
         """Publications: to each subscription what is new to it."""
-        batch = message.batch
-        if not self.inbox.receive(batch.size):
+        batch, size = message.batch, message.size
+        if not self.inbox.receive(size):
             self._hang_up("sent publications without credit for them")
             return
+        try:
+            chosen = [unpacked(rows, batch.rows) for rows in message.rows]
+        except WireError as error:
+            self._hang_up(str(error))
+            return
         matches: list[tuple[int, Rows | None]] = []
-        for number, packed in zip(message.subscriptions, message.rows, strict=True):
-            rows = np.frombuffer(packed, "<u4").astype(np.intp) if packed else None
+        for number, rows in zip(message.subscriptions, chosen, strict=True):
             fresh = self._fresh(number, batch, rows)
             if fresh is None or len(fresh):
                 matches.append((number, fresh))
         if not matches:
-            self._passed(self.inbox, batch.size)
+            self._passed(self.inbox, size)
             return
         self.tokens += 1
-        self.untaken[self.tokens] = (self.inbox, batch.size)
+        self.untaken[self.tokens] = (self.inbox, size)
         self.effects.append(Deliver(self.tokens, batch, tuple(matches)))
 
     def _fresh(self, number: int, batch: Batch, rows: Rows | None) -> Rows | None:
@@ -244,6 +254,10 @@ class DirectLeaf:
         subscription = self.subscriptions.get(number)
         if subscription is None:
             self._drop("unsubscribed", count)
+            return np.empty(0, np.intp)
+        if subscription.seen.may_have_forgotten(batch.source):
+            self._drop("forgotten", count)
+            self.effects.append(Gap(number, "forgotten", count))
             return np.empty(0, np.intp)
         seen = subscription.seen.of(batch.source)
         last = batch.last if rows is None else int(batch.seqs[rows[-1]])

@@ -79,6 +79,10 @@ class Want(Message, tag="want", frozen=True):
     more: bool = False
 
 
+class Heard(Message, tag="heard", frozen=True):
+    """Broker to broker: I have taken in one more of your Wants, in their order."""
+
+
 class Wanted(Message, tag="wanted", frozen=True):
     """Broker to broker: whoever is in reach behind me knows of your changes up to `number`."""
 
@@ -93,11 +97,16 @@ class Forward(Message, tag="forward", frozen=True):
 
 
 class Match(Message, tag="match", frozen=True):
-    """Broker to leaf: publications, and for each of your subscriptions its rows (uint32; empty: all)."""
+    """Broker to leaf: publications, and for each of these subscriptions of yours its rows (`delivery.selection`)."""
 
     batch: Batch
     subscriptions: tuple[int, ...]
     rows: tuple[bytes, ...]
+
+    @property
+    def size(self) -> int:
+        """What it takes of the credit: who receives what can be more than what is received."""
+        return self.batch.size + sum(map(len, self.rows)) + 8 * len(self.rows)
 
 
 class Missed(Message, tag="missed", frozen=True):
@@ -118,6 +127,7 @@ DirectMessage = (
     | Confirm
     | Decline
     | Want
+    | Heard
     | Wanted
     | Forward
     | Match
