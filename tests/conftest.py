@@ -17,6 +17,6 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
-# Who starts the tests in the background may have SIGINT ignored, and processes inherit that: those we interrupt must not.
+# Who starts the tests in the background may have SIGINT ignored, and processes inherit it: those we interrupt must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

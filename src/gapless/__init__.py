@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from gapless.client.publisher import Publisher
     from gapless.client.receipt import Receipt
     from gapless.client.subscription import Subscription
+    from gapless.model.cursor import Cursor
     from gapless.model.errors import (
         AttributeTypeError,
         Closed,
         ConfigError,
+        CursorError,
         DeadlineExceeded,
         Fenced,
         FilterError,
@@ -44,11 +46,13 @@ __all__ = [
     "Receipt",
     "Subscription",
     "Publication",
+    "Cursor",
     "GapNotice",
     "GaplessError",
     "AttributeTypeError",
     "Closed",
     "ConfigError",
+    "CursorError",
     "DeadlineExceeded",
     "Fenced",
     "FilterError",
@@ -72,6 +76,7 @@ _HOMES = {
     "gapless.client.receipt": ("Receipt",),
     "gapless.client.handout": ("GapNotice",),
     "gapless.client.subscription": ("Subscription",),
+    "gapless.model.cursor": ("Cursor",),
     "gapless.model.publication": ("Publication",),
 }
 

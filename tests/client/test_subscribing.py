@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -53,6 +54,26 @@ def test_wrong_filters_are_told_at_once() -> None:
             for filter_text, topic in (("price >", ""), ("", "a/#/b")):
                 with pytest.raises(gapless.FilterError):
                     bus.subscribe(SPACE, filter_text, topic=topic)
+
+    run(story())
+
+
+def test_where_a_subscription_begins() -> None:
+    """`direct` keeps no past: it begins now, says so of every other start, and refuses what is none."""
+
+    async def story() -> None:
+        async with house() as (bus, _, _):
+            async with bus.subscribe(SPACE, start="now"):
+                pass
+            past = datetime(2026, 1, 1, tzinfo=UTC)
+            for start in ("earliest", past, gapless.Cursor(bus.cluster, SPACE, b"")):
+                with pytest.raises(gapless.Unsupported, match="keeps nothing of the past"):
+                    await bus.subscribe(SPACE, start=start)  # type: ignore[arg-type]  # a list of several types
+            with pytest.raises(gapless.CursorError, match="use it where it was made"):
+                await bus.subscribe(SPACE, start=gapless.Cursor("elsewhere", SPACE, b""))
+            for nowhere in ("latest", past.replace(tzinfo=None), 5):
+                with pytest.raises(gapless.ConfigError, match="start="):
+                    bus.subscribe(SPACE, start=nowhere)  # type: ignore[arg-type]  # what a user may try
 
     run(story())
 

@@ -19,8 +19,10 @@ from gapless.client.keeper import Keeper
 from gapless.client.opening import Opening
 from gapless.client.publisher import Publisher, error_named
 from gapless.client.space import LeafSpace
+from gapless.client.start import NOW, Start, check_start
 from gapless.client.subscription import Subscription
 from gapless.filters import Interest
+from gapless.model.cursor import Cursor
 from gapless.model.errors import (
     Closed,
     ConfigError,
@@ -244,20 +246,32 @@ class Bus:
         filter: str = "",  # noqa: A002  # the word that users know
         *,
         topic: str = "",
+        start: Start = NOW,
         on_gap: Callable[[GapNotice], None] | None = None,
         deadline: float | None = None,
     ) -> Opening[Subscription]:
-        """Subscribe; awaiting or entering the result means *confirmed*. An empty filter wants everything."""
+        """Subscribe; awaiting or entering the result means *confirmed*. An empty filter wants everything.
+
+        `start` is "now"; where the delivery of the space keeps the past also "earliest", a time, or a cursor.
+        """
         self._check_loop()
         interest = Interest.parse(filter, topic)
-        return Opening(lambda: self._subscribe(space, interest, on_gap, deadline))
+        check_start(start)
+        return Opening(lambda: self._subscribe(space, interest, start, on_gap, deadline))
 
     async def _subscribe(
-        self, space: str, interest: Interest, on_gap: Callable[[GapNotice], None] | None, deadline: float | None
+        self,
+        space: str,
+        interest: Interest,
+        start: Start,
+        on_gap: Callable[[GapNotice], None] | None,
+        deadline: float | None,
     ) -> Subscription:
         limit = Deadline(deadline)
         leaf = await self._space(space, deadline)
-        subscription = leaf.subscribe(interest, on_gap)
+        if isinstance(start, Cursor):
+            start.check(self.cluster, space)
+        subscription = leaf.subscribe(interest, start, on_gap)
         try:
             return await subscription.confirmed(limit.left())
         except BaseException:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from gapless.client.deadline import within
 from gapless.client.handout import GapNotice, Handout, Parcel
 from gapless.client.publisher import Publisher, error_named
+from gapless.client.start import NOW, Start
 from gapless.client.subscription import Subscription
 from gapless.delivery.catalogue import DELIVERIES
 from gapless.delivery.port import (
@@ -175,8 +176,13 @@ class LeafSpace:
 
     # --- subscribing --------------------------------------------------------------------------------------------------
 
-    def subscribe(self, interest: Interest, on_gap: Callable[[GapNotice], None] | None) -> Subscription:
-        """A new subscription; it is not confirmed yet."""
+    def subscribe(self, interest: Interest, start: Start, on_gap: Callable[[GapNotice], None] | None) -> Subscription:
+        """A new subscription; it is not confirmed yet. Raises Unsupported when the space cannot begin there."""
+        if start != NOW:
+            raise Unsupported(
+                f"space {self.settings.name!r} keeps nothing of the past (its delivery is {self.settings.delivery!r}): "
+                'subscribe with start="now"'
+            )
         self._numbers += 1
         name = f"{self.me}/{self._run}{self._numbers}"
         subscription = Subscription(self, self._numbers, name, interest, on_gap)

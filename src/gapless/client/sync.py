@@ -26,6 +26,7 @@ from gapless.client.handout import GapNotice, publications_of, rest_of
 from gapless.client.publisher import Publisher as AsyncPublisher
 from gapless.client.receipt import Receipt as AsyncReceipt
 from gapless.client.runs import Row
+from gapless.client.start import NOW, Start
 from gapless.client.subscription import Subscription as AsyncSubscription
 from gapless.model.arrow import table_of_batch
 from gapless.model.batch import Batch
@@ -157,15 +158,16 @@ class Bus:
         filter: str = "",  # noqa: A002  # the word that users know
         *,
         topic: str = "",
+        start: Start = NOW,
         on_gap: Callable[[GapNotice], None] | None = None,
         deadline: float | None = None,
     ) -> Subscription:
         """Subscribe, and wait until it is confirmed. `on_gap` is called in the thread of the connection."""
 
-        async def start() -> AsyncSubscription:
-            return await self._bus.subscribe(space, filter, topic=topic, on_gap=on_gap, deadline=deadline)
+        async def subscribed() -> AsyncSubscription:
+            return await self._bus.subscribe(space, filter, topic=topic, start=start, on_gap=on_gap, deadline=deadline)
 
-        return Subscription(self._worker, self._worker.run(start))
+        return Subscription(self._worker, self._worker.run(subscribed))
 
     def drain(self, deadline: float | None = None) -> None:
         """Take nothing new, wait for the outcome of what was handed in, then close."""

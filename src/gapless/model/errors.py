@@ -3,6 +3,7 @@
 GaplessError
 ├── ConfigError          a configuration file or an address is wrong
 ├── FilterError          a filter or topic pattern does not parse or is too large
+├── CursorError          a cursor cannot be read, or belongs to another space
 ├── PublicationError     a publication cannot be sent as it is (the publisher's mistake)
 │   ├── AttributeTypeError
 │   ├── SchemaError
@@ -38,6 +39,10 @@ class FilterError(GaplessError):
     def __init__(self, message: str, position: int = 0) -> None:
         super().__init__(message)
         self.position = position
+
+
+class CursorError(GaplessError):
+    """A cursor that cannot be read, or that was made in another space or cluster."""
 
 
 class PublicationError(GaplessError):
