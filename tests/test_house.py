@@ -27,6 +27,8 @@ PUBLIC = [
     "Bus",
     "Closed",
     "ConfigError",
+    "Cursor",
+    "CursorError",
     "DeadlineExceeded",
     "Fenced",
     "FilterError",
@@ -48,6 +50,7 @@ PUBLIC = [
     "VersionMismatch",
     "WireError",
     "connect",
+    "filters",
     "sync",
 ]
 

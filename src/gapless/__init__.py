@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gapless import sync
+    from gapless import filters, sync
     from gapless.client.bus import Bus, connect
     from gapless.client.handout import GapNotice
     from gapless.client.publisher import Publisher
@@ -41,6 +41,7 @@ __version__ = "0.1.0"
 __all__ = [
     "connect",
     "sync",
+    "filters",
     "Bus",
     "Publisher",
     "Receipt",
@@ -84,8 +85,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'gapless' has no attribute {name!r}")
-    if name == "sync":
-        return import_module("gapless.sync")
+    if name in ("sync", "filters"):
+        return import_module(f"gapless.{name}")
     home = next((home for home, names in _HOMES.items() if name in names), "gapless.model.errors")
     value = globals()[name] = getattr(import_module(home), name)
     return value
