@@ -142,13 +142,13 @@ async def _send_singles(plan: Plan, load: Load, publisher: gapless.Publisher, un
     return count
 
 
-def subscriber_process(port: int, api: str, core: int, pipe: Connection) -> None:
+def subscriber_process(port: int, text: str, api: str, core: int, pipe: Connection) -> None:
     """Checks everything that arrives; answers `mark` with count, time and CPU, ends at `stop`."""
     pin(core)
 
     async def main() -> None:
         checks = Checks()
-        async with gapless.connect(f"127.0.0.1:{port}") as bus, bus.subscribe(SPACE) as subscription:
+        async with gapless.connect(f"127.0.0.1:{port}") as bus, bus.subscribe(SPACE, text) as subscription:
             loop = asyncio.get_running_loop()
             consume = _take_singles if api == "single" else _take_batches
             task = loop.create_task(consume(subscription, checks))

@@ -20,6 +20,7 @@ from gapless.cli.benches.processes import (
 
 LATENCY_MS_MAX = 50.0  # p99 at 80% of a rate, or the rate does not count
 WARM_UP_S = 2.0
+FILTER = "price > 0 AND vol BETWEEN 1 AND 1000000 AND loc LIKE 'place-%'"
 
 
 class Case(NamedTuple):
@@ -30,6 +31,7 @@ class Case(NamedTuple):
     api: str
     rows: int
     floor: float  # publications a second that the project promises
+    filter: str = ""  # what the subscriber asks for: true of every publication, but no broker knows that beforehand
 
 
 CASES = (
@@ -37,6 +39,7 @@ CASES = (
     Case("one broker, batches from Python rows", 1, "rows", 1024, 0),
     Case("chain of three, batches from Arrow", 3, "table", 1024, 800_000),
     Case("chain of three, batches from Python rows", 3, "rows", 1024, 0),
+    Case("chain of three, filtered at every hop", 3, "table", 1024, 800_000, FILTER),
     Case("one broker, one at a time", 1, "single", 1024, 200_000),
 )
 
@@ -113,7 +116,7 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
     """The rate as fast as it goes, then the latency at 80% of it."""
     house = House(case)
     try:
-        subscriber = house.start("subscriber", subscriber_process, house.ports[-1], case.api, 1)
+        subscriber = house.start("subscriber", subscriber_process, house.ports[-1], case.filter, case.api, 1)
         flood = _flood(house, subscriber, seconds)
         latency = _latency(house, subscriber, flood["rate"] * 0.8, min(seconds, 10.0))
     finally:
