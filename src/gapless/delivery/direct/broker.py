@@ -50,7 +50,7 @@ from gapless.delivery.port import (
     Wake,
 )
 from gapless.delivery.selection import packed, size_of
-from gapless.filters import FilterIndex, Interest
+from gapless.filters import FilterIndex, Interest, Matched, RouteIndex
 from gapless.model.batch import Batch, Rows
 from gapless.model.errors import FilterError, WireError
 from gapless.model.events import Kind
@@ -58,7 +58,6 @@ from gapless.model.types import Source
 
 MILLISECOND = 1_000_000
 HEAD_BYTES_MAX = 1 << 20  # how much one message may say of who gets what
-LINK = -1  # in the index: everything wanted behind a neighbour
 
 
 class Peer:
@@ -88,7 +87,8 @@ class DirectBroker:
             tuple[Role, str], int
         ] = {}  # the newest session of each; a client may be called like a broker
         self.interests = Interests(neighbours)
-        self.index = FilterIndex()
+        self.routes = RouteIndex()  # by session of a neighbour: what is wanted behind it
+        self.index = FilterIndex()  # by session of a client and subscription
         self.accepted = Watermarks(self.tuning.sources_max)
         self.holders = Holders(self.tuning.sources_max)
         self.time = 0  # of the last publications accepted
@@ -238,16 +238,15 @@ class DirectBroker:
 
     def _route(self, batch: Batch, origin: Peer, hold: Hold, now: Now) -> None:
         """One message to each destination, however many subscriptions it has."""
-        clients: dict[int, list[tuple[int, Rows | None]]] = {}
         subsets: dict[bytes, Batch] = {}
-        matched = cast("dict[tuple[int, int], Rows | slice]", self.index.match(batch))
-        for (session, subscription), found in matched.items():
-            rows = None if isinstance(found, slice) else found
-            if subscription != LINK:
-                clients.setdefault(session, []).append((subscription, rows))
-            elif session != origin.session.id:
-                part = batch if rows is None else _subset(batch, rows, subsets)
+        for session, found in cast("dict[int, Matched]", self.routes.route(batch)).items():
+            if session != origin.session.id:
+                part = batch if isinstance(found, slice) else _subset(batch, found, subsets)
                 self._offer(self.peers[session], Forward(part), part.size, hold, now)
+        clients: dict[int, list[tuple[int, Rows | None]]] = {}
+        for (session, subscription), found in cast("dict[tuple[int, int], Matched]", self.index.match(batch)).items():
+            rows = None if isinstance(found, slice) else found
+            clients.setdefault(session, []).append((subscription, rows))
         each = max(1, HEAD_BYTES_MAX * 8 // (batch.rows + 64))
         for session, matches in clients.items():
             for start in range(0, len(matches), each):
@@ -354,7 +353,7 @@ class DirectBroker:
 
     def on_want(self, peer: Peer, message: Want, now: Now) -> None:
         """A neighbour tells what is wanted behind it: pass it on, and confirm when everybody knows."""
-        name, owner = peer.session.peer, (peer.session.id, LINK)
+        name, owner = peer.session.peer, peer.session.id
         touched: list[str] = []
         try:
             removed = {interest.key: interest for interest in starmap(Interest.parse, message.remove)}
@@ -367,12 +366,12 @@ class DirectBroker:
             return
         for interest in removed.values():
             del peer.interests[interest.key]
-            self.index.remove(interest, owner)
+            self.routes.remove(interest, owner)
             self.interests.drop(interest.key, name)
             touched.append(interest.key)
         for interest in added.values():
             peer.interests[interest.key] = interest
-            self.index.add(interest, owner)
+            self.routes.add(interest, owner)
             self.interests.hold(interest, name)
             touched.append(interest.key)
         self.interests.change(touched)
@@ -407,8 +406,10 @@ class DirectBroker:
         if lost:
             self._drop("session-ended" if broker or peer.interests else "unsubscribed", lost)
         holder = peer.session.peer if broker else LOCAL
+        self.routes.remove_owner(session)
         for number, interest in peer.interests.items():
-            self.index.remove_owner((session, LINK if broker else number))
+            if not broker:
+                self.index.remove_owner((session, number))
             self.interests.drop(interest.key, holder)
         self.interests.forget(session)
         if broker:
