@@ -24,6 +24,7 @@ CUT_FROM: Final = 256  # ranges from which on a gauge has cells
 CUT_AGAIN: Final = 4  # and they are cut anew when there are so many times as many
 SINGLE_ROWS: Final = 12  # rows up to which a rest looks at each rather than at columns,
 MASKED_RESTS: Final = 32  # if there are more such rests than these: each row must first be made a dict
+SORT_FROM: Final = 1 << 14  # words from which on rows of one shelf are looked at together, as caches like it
 PAIRS_MAX: Final = 1 << 20  # rows times words that are looked at in one go
 
 Found = tuple[npt.NDArray[Any], npt.NDArray[Any]]  # rows, and the entries that they satisfy; a pair may come twice
@@ -353,6 +354,8 @@ class Search:
         words = self.store.words
         lengths = words.lengths.take(self.shelves)
         some = np.flatnonzero(lengths)
+        if len(some) and int(lengths.sum()) > SORT_FROM:
+            some = some[np.argsort(self.shelves[some])]
         return Hits(self.rows[some], words.starts.take(self.shelves[some]), lengths[some])
 
     def tabled(self, hits: Hits) -> Iterator[Found]:

@@ -22,6 +22,8 @@ NO_GAUGE: Final = 0  # reads 0 off every row: what a clause with fewer ranges th
 CELLS: Final = 64
 BLOCK: Final = CELLS + 1  # and one more cell, for rows in which there is nothing to read
 BLOCKS_MAX: Final = 16  # gauges that have cells
+SPARSE_FROM: Final = 512  # words from which on bits are taken one by one,
+SPARSE_BITS: Final = 4  # if there are fewer in a word than these
 BITS: Final = [np.uint64(1 << bit) for bit in range(64)]
 ALL_BITS: Final = np.uint64((1 << 64) - 1)
 
@@ -166,9 +168,26 @@ def _edges_for(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[np.
 
 
 def bits_of(words: Words) -> tuple[Places, Places]:
-    """For each set bit, in order: which word, and which bit."""
+    """For each set bit, in some order: which word, and which bit."""
     some = words.nonzero()[0]
+    left = words[some]
+    if len(some) > SPARSE_FROM and int(np.bitwise_count(left).sum()) < SPARSE_BITS * len(some):
+        return _sparse_bits(some, left)
     if len(some) == 0:
         return some, some
-    flat = np.unpackbits(words[some].view(np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
+    flat = np.unpackbits(left.view(np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
     return some[flat >> 6], flat & 63
+
+
+def _sparse_bits(which: Places, words: Words) -> tuple[Places, Places]:
+    """The lowest bit of every word, then the next lowest of those that have more, and so on."""
+    places: list[Places] = []
+    bits: list[Places] = []
+    while len(words):
+        low = words & (~words + np.uint64(1))
+        places.append(which)
+        bits.append((low.astype(np.float64).view(np.int64) >> 52) - 1023)  # the exponent of a power of two
+        words = words ^ low
+        more = words.nonzero()[0]
+        which, words = which[more], words[more]
+    return np.concatenate(places), np.concatenate(bits)
