@@ -8,10 +8,13 @@ from typing import Any
 
 from gapless.delivery.port import Now, SpaceSettings
 from gapless.model.events import HISTORY_VERSION, Event, Kind
+from gapless.model.types import Source
 from gapless.node.clock import now
 from gapless.node.config import ClusterConfig
 from gapless.node.journal import GOODBYE, Journal
 from gapless.sim.checker import Verdict, check
+from gapless.testing.network import Network
+from gapless.testing.process import process_of
 
 # A consumer that is too slow for `direct` reaches a limit that is declared: it needs no other cause, and it is told.
 LIMITS = ("slow-subscriber",)
@@ -40,7 +43,11 @@ class History:
 
     def journal(self, node: str) -> Journal:
         """Where a process of this name writes."""
-        return _Journal(node, self._latest.get(node), self._append)
+        journal = _Journal(node, self._latest.get(node), self._append)
+        process = process_of(None)
+        if process is not None:
+            process.journals.append(journal)
+        return journal
 
     def _append(self, event: Event) -> None:
         self._latest[event.node] = event
@@ -91,6 +98,19 @@ class History:
         if self._calm is not None:
             events.insert(*self._calm)
         return [*runs, *events, *closing, Event(event=Kind.END, at=at, wall=wall)]
+
+    def unread(self, network: Network) -> list[Event]:
+        """Of each subscription that the application does not read: nothing more is owed to it."""
+        delivered = {event.subscription: event for event in self.events if event.event is Kind.DELIVERED}
+        at, wall = self._clock()
+        ended = []
+        for space, subscription, node in network.subscriptions():
+            latest = delivered.get(subscription.name)
+            told = None if latest is None else (Source(latest.source, latest.incarnation), latest.seq)
+            if subscription.newest not in (None, told):
+                name = subscription.name
+                ended.append(Event(event=Kind.UNSUBSCRIBE, at=at, wall=wall, node=node, space=space, subscription=name))
+        return ended
 
     def check(self, closing: list[Event]) -> Verdict:
         """The verdict on what has happened so far. Raises BrokenPromise."""

@@ -1,10 +1,10 @@
-"""One broker of an overlay: the process that it is now."""
+"""What runs in an overlay as a process: brokers, and applications that can be killed."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-from typing import TextIO
+from typing import Any, NamedTuple, TextIO
 
 from gapless.model.events import Event, Kind
 from gapless.node.broker import Broker
@@ -15,8 +15,26 @@ from gapless.testing.loop import VirtualLoop
 from gapless.testing.process import Process
 
 
+class Application(NamedTuple):
+    """A part of the application under test, in a process of its own."""
+
+    process: Process
+    task: asyncio.Task[Any]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has neither ended nor died."""
+        return self.process.alive and not self.task.done()
+
+    def failure(self) -> BaseException | None:
+        """The error it ended with, if nobody has awaited it."""
+        if not self.task.done() or self.task.cancelled() or not getattr(self.task, "_log_traceback", False):
+            return None
+        return self.task.exception()
+
+
 class Hosted:
-    """Starts the broker, and ends it."""
+    """Starts the broker, time and again."""
 
     def __init__(self, config: ClusterConfig, me: str, loop: VirtualLoop, history: History, log: TextIO | None) -> None:
         self.me = me
@@ -27,24 +45,18 @@ class Hosted:
         self._history = history
         self._log = Logger(log if log is not None else io.StringIO(), style="text", broker=me)
 
-    def start(self) -> None:
+    def start(self) -> Process:
         """A new process."""
         self.process = Process(self.me)
-        self.broker = Broker(self._config, self.me, self._log, self._history.journal(self.me))
+        journal = self.process.context.run(self._history.journal, self.me)
+        self.broker = Broker(self._config, self.me, self._log, journal)
         task = self._loop.create_task(self.broker.start(), name=f"broker {self.me}", context=self.process.context)
         task.add_done_callback(self._on_started, context=self.process.context)
+        return self.process
 
     def _on_started(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._loop.troubles.append(error)
-
-    def die(self, unplugged: bool) -> None:
-        """The process is gone, and says nothing more."""
-        for task in self.process.die():
-            self._loop.tasks.pop(task, None)
-        if self.broker.journal is not None:
-            self.broker.journal.close()
-        self._loop.network.die(self.me, unplugged)
 
     def has_all_its_neighbours(self) -> bool:
         """Whether it has a link with each."""

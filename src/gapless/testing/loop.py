@@ -19,7 +19,7 @@ from gapless.delivery.port import Now
 from gapless.model.errors import GaplessError
 from gapless.node.journal import Journal
 from gapless.node.surroundings import Surroundings
-from gapless.testing.process import Call, process_of
+from gapless.testing.process import Call, Process, process_of
 
 if TYPE_CHECKING:
     from gapless.testing.network import Network
@@ -89,6 +89,12 @@ class VirtualLoop(asyncio.BaseEventLoop, Surroundings):
         self._ns += ns
         if self._ns > self.horizon_ns:
             raise Stalled("time is up")
+
+    def kill(self, process: Process) -> None:
+        """Whatever it was about to do is not done any more."""
+        process.die()
+        for task in process.remains:
+            self.tasks.pop(task, None)
 
     def _process_events(self, event_list: list[Any]) -> None:
         """There are none: `_Waiting` finds nothing."""

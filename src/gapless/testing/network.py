@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context, copy_context
 from typing import NamedTuple
 
+from gapless.client.bus import Bus
 from gapless.client.keeper import Keeper
+from gapless.client.subscription import Subscription
 from gapless.node.link import Link
 from gapless.node.tables import ip_address
 from gapless.testing.connection import End
 from gapless.testing.loop import VirtualLoop
-from gapless.testing.process import process_of
+from gapless.testing.process import Process, process_of
 
 ANYBODY = "*"
 RETRY_S = 1.0  # who is not answered asks again
@@ -71,7 +73,7 @@ class Network:
         self.unplugged: dict[str, None] = {}  # who does not even refuse
         self.stirred = 0.0  # when something other than a sign of life was last on its way
         self.under_way = 0  # how much of that is on its way now
-        self.keepers: dict[Keeper, None] = {}  # clients that have dialled
+        self.clients: dict[Keeper, Process | None] = {}  # that have dialled, and the process they are in
         self._latency_s = latency_s
         self._ends: dict[End, None] = {}
         self._cut: dict[Pair, None] = {}
@@ -121,7 +123,7 @@ class Network:
         process = process_of(None)
         names = () if process is None else (process.name,)
         if isinstance(protocol, Link) and isinstance(protocol.owner, Keeper):
-            self.keepers[protocol.owner] = None
+            self.clients[protocol.owner] = process
             names = (protocol.owner.name, *names)
         return names
 
@@ -214,6 +216,14 @@ class Network:
                 self._slow.pop(pair, None)
         self.go_on()
 
+    def subscriptions(self) -> Iterator[tuple[str, Subscription, str]]:
+        """Those of clients that live: the space, the subscription, the client."""
+        for keeper, process in self.clients.items():
+            if isinstance(keeper.owner, Bus) and (process is None or process.alive):
+                for leaf in keeper.owner.spaces:
+                    for subscription in leaf.subscriptions:
+                        yield leaf.settings.name, subscription, keeper.name
+
     def is_well(self) -> bool:
         """Whether nothing is wrong."""
         return not (self._cut or self._silent or self._slow)
@@ -224,7 +234,7 @@ class Network:
             end.vanish()
 
     def die(self, name: str, unplugged: bool) -> None:
-        """Whoever is called so is gone: the operating system tells its peers, unless that is gone as well."""
+        """The process is gone: the operating system tells its peers, unless that is gone as well."""
         for listener in tuple(self.listeners.values()):
             process = process_of(listener.context)
             if process is not None and process.name == name:

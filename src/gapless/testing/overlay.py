@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from types import CoroutineType, TracebackType
+from types import TracebackType
 from typing import Any, Self, TextIO, TypeVar
 
-from gapless.client.bus import Bus
-from gapless.client.subscription import Subscription
 from gapless.model.errors import ConfigError
 from gapless.model.events import Event, Kind
-from gapless.model.types import Source
 from gapless.node.config import ClusterConfig
 from gapless.sim.checker import Verdict
 from gapless.testing.cluster import Brokers, Spaces, cluster_of
 from gapless.testing.history import NS, History
-from gapless.testing.hosting import Hosted
+from gapless.testing.hosting import Application, Hosted
 from gapless.testing.loop import Stalled, VirtualLoop
 from gapless.testing.network import ANYBODY, Network
-from gapless.testing.process import give_up
+from gapless.testing.process import Process
+from gapless.testing.stories import cancel, where
 
 T = TypeVar("T")
 Story = Callable[["Overlay"], Coroutine[Any, Any, T]] | Coroutine[Any, Any, T]
@@ -72,7 +69,9 @@ class Overlay:
         self._loop.journals = self._history.journal
         self._hosted = {me: Hosted(self.config, me, self._loop, self._history, log) for me in self.brokers}
         self._begun = False
-        self._judged = False
+        self._broken = False  # whether that has been told already
+        self._applications: dict[str, Application] = {}  # those that were started as processes
+        self._processes: list[Process] = []  # all there ever were
         self._named: dict[str, None] = {}  # whose links were to fail
 
     # --- what the application is told ---------------------------------------------------------------------------------
@@ -96,19 +95,39 @@ class Overlay:
         self._loop.horizon_ns = round((self._loop.time() + limit) * NS)
         task = self._loop.create_task(self._tell(story), name="story")
         try:
-            return self._loop.run_until_complete(task)
+            result = self._loop.run_until_complete(task)
         except Stalled as stalled:
-            raise Stalled(f"{stalled} after {limit:g} s; {_where(self._loop.tasks)}") from None
+            raise Stalled(f"{stalled} after {limit:g} s; {where(self._loop.tasks)}") from None
+        if self._loop.troubles:
+            raise self._loop.troubles.pop(0)
+        return result
 
     async def _tell(self, story: Story[T]) -> T:
         if not self._begun:
             self._begun = True
             for hosted in self._hosted.values():
-                hosted.start()
+                self._processes.append(hosted.start())
             while not all(map(Hosted.has_all_its_neighbours, self._hosted.values())):  # noqa: ASYNC110  # no event
                 await asyncio.sleep(_STEP_S)
             self._history.events.clear()  # history begins with the story
-        return await (story if inspect.iscoroutine(story) else story(self))  # type: ignore[operator]  # else a function
+        return await self._coroutine(story)
+
+    def _coroutine(self, story: Story[T]) -> Coroutine[Any, Any, T]:
+        return story if isinstance(story, Coroutine) else story(self)
+
+    def start(self, name: str, story: Story[T]) -> asyncio.Task[T]:
+        """A process of the application, which can be killed: it runs this, beside the story.
+
+        What it opens goes by this name as well. An error in it that nobody awaits is raised at the end.
+        """
+        if name in self.brokers or (name in self._applications and self._applications[name].is_running):
+            raise ConfigError(f"{name!r} runs already: kill it first, or take another name")
+        process = Process(name)
+        self._processes.append(process)
+        self._network.come_back(name)
+        task = self._loop.create_task(self._coroutine(story), name=name, context=process.context)
+        self._applications[name] = Application(process, task)
+        return task
 
     @property
     def time(self) -> float:
@@ -141,49 +160,55 @@ class Overlay:
         running = all(hosted.process.alive and not hosted.process.held for hosted in self._hosted.values())
         return running and self._network.is_well()
 
-    # --- brokers ------------------------------------------------------------------------------------------------------
+    # --- processes ----------------------------------------------------------------------------------------------------
 
-    def kill(self, broker: str, *, unplugged: bool = False) -> None:
-        """The broker dies in the middle of what it does. With `unplugged` its machine does too: nobody is told."""
-        hosted = self._of(broker)
+    def kill(self, name: str, *, unplugged: bool = False) -> None:
+        """The process dies in the middle of what it does. With `unplugged` its machine does too: nobody is told."""
+        process = self._process(name)
+        clients = [client.name for client, its in self._network.clients.items() if its is process]
 
         def act() -> None:
-            if hosted.process.alive:
-                self._history.fault(Kind.CRASH, node=broker)
-                hosted.die(unplugged)
+            for node in [name] if name in self.brokers else clients:
+                self._history.fault(Kind.CRASH, node=node)
+            self._loop.kill(process)
+            self._network.die(name, unplugged)
 
-        self._now(act)
+        if process.alive:
+            self._now(act)
 
     def restart(self, broker: str) -> None:
-        """A new process of the broker; one that still runs is killed first."""
-        hosted = self._of(broker)
+        """A new process of the broker; one that still runs is killed first. An application's is started anew."""
+        self.config.broker(broker)
         self.kill(broker)
 
         def act() -> None:
             self._history.fault(Kind.RESTART, node=broker)
             self._network.come_back(broker)
-            hosted.start()
+            self._processes.append(self._hosted[broker].start())
 
         self._now(act)
 
-    def pause(self, broker: str) -> None:
-        """The broker's process stops; whoever connects waits for it."""
-        hosted = self._of(broker)
+    def pause(self, name: str) -> None:
+        """The process stops; whoever wants something of it waits."""
+        process = self._process(name)
 
         def act() -> None:
-            self._history.fault(Kind.FAULT, reason="pause", node=broker)
-            hosted.process.hold()
+            self._history.fault(Kind.FAULT, reason="pause", node=name)
+            process.hold()
 
         self._now(act)
 
-    def resume(self, broker: str) -> None:
+    def resume(self, name: str) -> None:
         """It goes on, with old beliefs and all that came in since."""
-        hosted = self._of(broker)
-        self._now(lambda: hosted.process.release(self._loop))
+        self._now(lambda: self._process(name).release(self._loop))
 
-    def _of(self, broker: str) -> Hosted:
-        self.config.broker(broker)
-        return self._hosted[broker]
+    def _process(self, name: str) -> Process:
+        if not self._begun:
+            self.run(_acting(bool))
+        if name in self._applications:
+            return self._applications[name].process
+        self.config.broker(name)
+        return self._hosted[name].process
 
     def _now(self, act: Callable[[], object]) -> None:
         """Do it in the loop, whether the story does so or the test around it."""
@@ -244,38 +269,22 @@ class Overlay:
 
         That all has been delivered, and that nothing is held that should have drained, is judged after `settle`.
         """
-        self._judged = True
         self._check_names()
         left = [event for hosted in self._hosted.values() for event in hosted.held()] if self._can_be_drained() else []
-        return self._history.check([*self._unread(), *left])
+        self._broken = True  # if this raises, once is enough
+        verdict = self._history.check([*self._history.unread(self._network), *left])
+        self._broken = False
+        return verdict
 
     def _can_be_drained(self) -> bool:
         return self._begun and self._is_well() and self._unsettled() == 0
 
-    def _unread(self) -> list[Event]:
-        """Subscriptions that the application does not read: nothing more is owed to them."""
-        delivered = {event.subscription: event for event in self.history if event.event is Kind.DELIVERED}
-        ended = []
-        at, wall = self._loop.now()
-        for space, subscription, node in self._subscriptions():
-            latest = delivered.get(subscription.name)
-            told = None if latest is None else (Source(latest.source, latest.incarnation), latest.seq)
-            if subscription.newest not in (None, told):
-                name = subscription.name
-                ended.append(Event(event=Kind.UNSUBSCRIBE, at=at, wall=wall, node=node, space=space, subscription=name))
-        return ended
-
-    def _subscriptions(self) -> Iterator[tuple[str, Subscription, str]]:
-        for keeper in self._network.keepers:
-            if isinstance(keeper.owner, Bus):
-                for leaf in keeper.owner.spaces:
-                    for subscription in leaf.subscriptions:
-                        yield leaf.settings.name, subscription, keeper.name
-
     def _check_names(self) -> None:
         """A fault between nobody is a mistake of the test."""
-        known = [*self.brokers, *(keeper.name for keeper in self._network.keepers), ANYBODY]
+        clients = [client.name for client in self._network.clients]
+        known = [*self.brokers, *dict.fromkeys([*self._applications, *clients]), ANYBODY]
         strangers = [name for name in self._named if name not in known]
+        self._named.clear()  # told once
         if strangers:
             raise ConfigError(f"nobody in this overlay is called {strangers[0]!r}: there were {', '.join(known[:-1])}")
 
@@ -299,46 +308,29 @@ class Overlay:
             return
         try:
             if self._begun:
-                self.run(self._cancel_all(), limit=FAREWELL_S)
-                if judge and not self._judged:
+                self.run(self._cancel(), limit=FAREWELL_S)
+                if judge and not self._broken:
                     self.check()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
-            for task in tuple(self._loop.tasks):
-                give_up(task)
+            rest = Process("the rest")
+            rest.tasks.update(self._loop.tasks)
+            for process in (*self._processes, rest):
+                process.die()
+                process.bury()
             self._network.close()
             self._loop.close()
 
-    async def _cancel_all(self) -> None:
-        """As `asyncio.run` does at its end."""
-        tasks = [task for task in self._loop.tasks if task is not asyncio.current_task() and not self._is_hosted(task)]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for task in tasks:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                self._loop.call_exception_handler({"message": "a task failed at the end", "exception": error})
-
-    def _is_hosted(self, task: asyncio.Task[Any]) -> bool:
-        return any(task in hosted.process.tasks for hosted in self._hosted.values())
+    async def _cancel(self) -> None:
+        """The application ends."""
+        failed = [error for one in self._applications.values() if (error := one.failure()) is not None]
+        for application in self._applications.values():
+            application.process.release(self._loop)
+        brokers = {task for hosted in self._hosted.values() for task in hosted.process.tasks}
+        await cancel([task for task in self._loop.tasks if task not in brokers])
+        self._loop.troubles += failed
 
 
 async def _acting(act: Callable[[], object]) -> None:
     act()
-
-
-def _where(tasks: Iterable[asyncio.Task[Any]]) -> str:
-    """Where the application waits: of each task the innermost line that is neither ours nor the library's."""
-    lines = []
-    for task in tasks:
-        at = ""
-        inner: object = task.get_coro()
-        while isinstance(inner, CoroutineType):
-            frame = inner.cr_frame
-            if frame is not None and not frame.f_globals.get("__name__", "").startswith(("gapless.", "asyncio.")):
-                at = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} in {frame.f_code.co_name}"
-            inner = inner.cr_await
-        if at:
-            lines.append(f"{task.get_name()} at {at}")
-    return f"it waits: {'; '.join(lines)}" if lines else "nothing of it waits"

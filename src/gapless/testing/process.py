@@ -8,6 +8,10 @@ from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
+from gapless.node.journal import Journal
+
+LAST_WORDS_MAX = 100  # how often a coroutine may wait once more when it is told to end
+
 _OWN: ContextVar[Process | None] = ContextVar("gapless.testing.process", default=None)
 
 
@@ -19,6 +23,8 @@ class Process:
         self.alive = True
         self.held = False
         self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.remains: list[asyncio.Task[Any]] = []  # of a dead process: what nobody runs any more
+        self.journals: list[Journal] = []
         self.context: Context = copy_context()
         self.context.run(_OWN.set, self)
         self._aside: list[tuple[Call, Context]] = []
@@ -38,15 +44,28 @@ class Process:
         for call, context in aside:
             loop.call_soon(call.again, context=context)
 
-    def die(self) -> list[asyncio.Task[Any]]:
-        """Do nothing any more, not even what a task does when it is cancelled. The tasks that were given up."""
+    def die(self) -> None:
+        """Do nothing any more, not even what a task does on its way out."""
+        if not self.alive:
+            return
         self.alive = False
         self._aside.clear()
-        tasks = [task for task in self.tasks if not task.done()]
+        self.remains = [task for task in self.tasks if not task.done()]
         self.tasks.clear()
-        for task in tasks:
-            give_up(task)
-        return tasks
+        for task in self.remains:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # what asyncio.gather does to its own as well
+        for journal in self.journals:
+            journal.close()
+
+    def bury(self) -> None:
+        """The test is over: let what remains be collected."""
+        remains, self.remains = self.remains, []
+        for task in remains:
+            coroutine = task.get_coro()
+            for _ in range(LAST_WORDS_MAX):
+                with suppress(Exception):  # on its way out it finds nothing as it was, or waits for something more
+                    coroutine.close()
+                    break
 
 
 class Call:
@@ -78,12 +97,3 @@ class Call:
 def process_of(context: Context | None) -> Process | None:
     """Whose context it is (None: the one here); None when it is the application's."""
     return _OWN.get() if context is None else context.get(_OWN)
-
-
-def give_up(task: asyncio.Task[Any]) -> None:
-    """End a task without its loop: nobody will be told, and nobody is warned of it."""
-    task._log_destroy_pending = False  # type: ignore[attr-defined]  # what asyncio.gather does to its own as well
-    coroutine = task.get_coro()
-    if coroutine is not None:
-        with suppress(RuntimeError):  # it would wait for something on its way out
-            coroutine.close()
