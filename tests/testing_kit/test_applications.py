@@ -121,3 +121,50 @@ def test_names_are_taken_once() -> None:
                 overlay.start(name, Overlay.settle)
         overlay.run(overlay.advance(6))
         overlay.start("app", overlay.advance(5))
+
+
+def test_the_client_without_async() -> None:
+    """An application without `async` runs in a thread: while it waits for Gapless time goes on, else it stands."""
+
+    def till(overlay: Overlay) -> list[int]:
+        with gapless.sync.connect(overlay.servers) as bus, bus.subscribe(SPACE) as sub, bus.publisher(SPACE) as out:
+            out.send({"n": 1}).accepted()
+            out.send_many([{"n": 2}, {"n": 3}])
+            got = [sub.next(deadline=5).seq for _ in range(3)]
+            begun = overlay.time
+            with pytest.raises(gapless.DeadlineExceeded):
+                sub.next(deadline=60)
+            overlay.sleep(40)
+            assert overlay.time == pytest.approx(begun + 100)
+            return got
+
+    def history(seed: int) -> tuple[object, ...]:
+        with Overlay(seed=seed) as overlay:
+            assert overlay.run(asyncio.to_thread(till, overlay)) == [1, 2, 3]
+            return overlay.history
+
+    assert history(1) == history(1)
+
+
+def test_a_thread_that_dies() -> None:
+    """A process that is killed while its thread waits for Gapless never hears of it again, and holds nobody up."""
+    said: list[str] = []
+
+    def till(overlay: Overlay) -> None:
+        with gapless.sync.connect(overlay.servers) as bus, bus.subscribe(SPACE) as sub:
+            said.append("subscribed")
+            sub.next()
+            said.append("got something")
+
+    async def story(overlay: Overlay) -> None:
+        overlay.start("till", asyncio.to_thread(till, overlay))
+        await overlay.advance(1)
+        overlay.kill("till")
+        await overlay.advance(1)
+        async with gapless.connect(overlay.servers) as bus:
+            await bus.publish(SPACE, {"n": 1})
+        await overlay.settle()
+
+    with Overlay() as overlay:
+        overlay.run(story)
+    assert said == ["subscribed"]

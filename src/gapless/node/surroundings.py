@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gapless.delivery.port import Now
 
@@ -38,13 +41,32 @@ class Surroundings:
         return None
 
 
+T = TypeVar("T")
+
+
+class Lender(Protocol):
+    """Has a loop in which threads may let something be done."""
+
+    surroundings: Surroundings
+
+    def submit(self, start: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Do this there. The thread that calls is about to wait for it."""
+        ...
+
+
+class _Borrowed(threading.local):
+    lender: Lender | None = None
+
+
+borrowed = _Borrowed()  # whose loop this thread is to use instead of one of its own
+
 _MACHINE = Surroundings()
 
 
 def here() -> Surroundings:
-    """The surroundings of the event loop that runs here, or the machine's."""
+    """The surroundings of the event loop that runs here or was lent to this thread, or the machine's."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        return _MACHINE
+        return _MACHINE if borrowed.lender is None else borrowed.lender.surroundings
     return loop if isinstance(loop, Surroundings) else _MACHINE

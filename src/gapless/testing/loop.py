@@ -19,6 +19,7 @@ from gapless.delivery.port import Now
 from gapless.model.errors import GaplessError
 from gapless.node.journal import Journal
 from gapless.node.surroundings import Surroundings
+from gapless.testing.lending import Lending
 from gapless.testing.process import Call, Process, process_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class _Waiting:
         loop = self._loop
         if loop.troubles:
             raise loop.troubles.pop(0)
-        if timeout != 0 and loop.at_work:
+        if timeout != 0 and loop.lending.at_work:
             self._woken.wait()
         elif timeout is None:
             raise Stalled("nothing can happen any more, and the story has not ended")
@@ -71,7 +72,7 @@ class VirtualLoop(asyncio.BaseEventLoop, Surroundings):
         self.journals: Callable[[str], Journal | None] = lambda node: None
         self.horizon_ns = 0  # when the story must have ended
         self.troubles: list[BaseException] = []  # what nobody caught in a callback: a bug, which ends the story
-        self.at_work = 0  # what threads do for this loop now
+        self.lending = Lending(self)
         self.tasks: dict[asyncio.Task[Any], None] = {}  # that have not ended, the oldest first
         self._ns = 0
         self._selector = _Waiting(self)
@@ -133,25 +134,25 @@ class VirtualLoop(asyncio.BaseEventLoop, Surroundings):
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
         """As every loop; time stands still until the thread has done it."""
-        self.at_work += 1
+        self.lending.at_work += 1
         try:
-            future = super().run_in_executor(executor, func, *args)
+            future = super().run_in_executor(executor, self.lending.bound(func), *args)
         except BaseException:
-            self.at_work -= 1
+            self.lending.at_work -= 1
             raise
         future.add_done_callback(self._worked)
         return future
 
     def _worked(self, future: asyncio.Future[T]) -> None:
-        self.at_work -= 1
+        self.lending.at_work -= 1
 
     async def shutdown_default_executor(self, *patience: Any) -> None:
         """As every loop; this is waited for as other threads are."""
-        self.at_work += 1
+        self.lending.at_work += 1
         try:
             await super().shutdown_default_executor(*patience)
         finally:
-            self.at_work -= 1
+            self.lending.at_work -= 1
 
     # --- surroundings -------------------------------------------------------------------------------------------------
 

@@ -138,6 +138,10 @@ class Overlay:
         """Let so much time pass, with all that is due in it."""
         await asyncio.sleep(seconds)
 
+    def sleep(self, seconds: float) -> None:
+        """For code in a thread, which cannot await: what `time.sleep` is elsewhere."""
+        self._loop.lending.submit(lambda: asyncio.sleep(seconds)).result()
+
     async def settle(self) -> None:
         """Let time pass until nothing happens any more but signs of life, whatever the brokers might still wait for.
 
@@ -311,6 +315,7 @@ class Overlay:
                 self.run(self._cancel(), limit=FAREWELL_S)
                 if judge and not self._broken:
                     self.check()
+            self._loop.lending.close()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
