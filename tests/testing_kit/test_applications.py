@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -168,3 +169,18 @@ def test_a_thread_that_dies() -> None:
     with Overlay() as overlay:
         overlay.run(story)
     assert said == ["subscribed"]
+
+
+def test_a_thread_whose_process_has_died() -> None:
+    """A thread that ends after its process has died no longer holds the clock up."""
+    done = threading.Event()
+
+    async def story(overlay: Overlay) -> None:
+        overlay.start("app", asyncio.to_thread(done.wait))
+        await asyncio.sleep(0)
+        overlay.kill("app")
+        done.set()
+        await overlay.advance(1)
+
+    with Overlay(brokers=1) as overlay:
+        overlay.run(story)

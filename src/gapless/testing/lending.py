@@ -24,8 +24,8 @@ class Lending:
         self.at_work = 0
         self.surroundings: Surroundings = loop
         self._loop = loop
-        self._waiting: dict[Future[Any], None] = {}
-        self._over = False
+        self._waiting: dict[Future[Any], bool] = {}  # and whether it was begun
+        self.over = False
 
     def bound(self, function: Callable[[Unpack[Ts]], T]) -> Callable[[Unpack[Ts]], T]:
         """The function, for a thread that is to find this loop."""
@@ -42,17 +42,17 @@ class Lending:
     def submit(self, start: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """Do this in the loop. The thread that calls is about to wait for it."""
         future: Future[T] = Future()
-        self._waiting[future] = None
+        self._waiting[future] = False
 
         def begin() -> None:
+            self._waiting[future] = True
             self.at_work -= 1
             task = self._loop.create_task(start())
             task.add_done_callback(finish)
             future.add_done_callback(lambda _: self._loop.call_soon_threadsafe(task.cancel))
 
         def finish(task: asyncio.Task[T]) -> None:
-            self.at_work += 1
-            self._waiting.pop(future, None)
+            self.at_work += self._waiting.pop(future, False)
             if task.cancelled() or not future.set_running_or_notify_cancel():
                 future.cancel()
             elif (error := task.exception()) is not None:
@@ -60,14 +60,15 @@ class Lending:
             else:
                 future.set_result(task.result())
 
-        if self._over:
+        if self.over:
             raise Closed("this overlay is closed")
         self._loop.call_soon_threadsafe(begin)
         return future
 
     def close(self) -> None:
         """Who still waits has waited in vain."""
-        self._over = True
+        self.over = True
         waiting, self._waiting = self._waiting, {}
-        for future in waiting:
+        for future, begun in waiting.items():
+            self.at_work += begun
             future.cancel()

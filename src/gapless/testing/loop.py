@@ -140,11 +140,13 @@ class VirtualLoop(asyncio.BaseEventLoop, Surroundings):
         except BaseException:
             self.lending.at_work -= 1
             raise
-        future.add_done_callback(self._worked)
+        future.add_done_callback(self._worked, context=contextvars.Context())  # also if its process has died
         return future
 
     def _worked(self, future: asyncio.Future[T]) -> None:
         self.lending.at_work -= 1
+        if self.lending.over and not future.cancelled():
+            future.exception()  # nobody is left to be told
 
     async def shutdown_default_executor(self, *patience: Any) -> None:
         """As every loop; this is waited for as other threads are."""
