@@ -122,6 +122,7 @@ class Overlay:
         """
         if name in self.brokers or (name in self._applications and self._applications[name].is_running):
             raise ConfigError(f"{name!r} runs already: kill it first, or take another name")
+        self._begin()
         process = Process(name)
         self._processes.append(process)
         self._network.come_back(name)
@@ -167,7 +168,7 @@ class Overlay:
     # --- processes ----------------------------------------------------------------------------------------------------
 
     def kill(self, name: str, *, unplugged: bool = False) -> None:
-        """The process dies in the middle of what it does. With `unplugged` its machine does too: nobody is told."""
+        """The process dies between two of its steps. With `unplugged` its machine dies too: nobody is told."""
         process = self._process(name)
         clients = [client.name for client, its in self._network.clients.items() if its is process]
 
@@ -181,7 +182,7 @@ class Overlay:
             self._now(act)
 
     def restart(self, broker: str) -> None:
-        """A new process of the broker; one that still runs is killed first. An application's is started anew."""
+        """A new process of the broker; one that still runs is killed first. For applications there is `start`."""
         self.config.broker(broker)
         self.kill(broker)
 
@@ -207,12 +208,16 @@ class Overlay:
         self._now(lambda: self._process(name).release(self._loop))
 
     def _process(self, name: str) -> Process:
-        if not self._begun:
-            self.run(_acting(bool))
+        self._begin()
         if name in self._applications:
             return self._applications[name].process
         self.config.broker(name)
         return self._hosted[name].process
+
+    def _begin(self) -> None:
+        """Let the brokers find each other, if they have not yet."""
+        if not self._begun:
+            self.run(asyncio.sleep(0))
 
     def _now(self, act: Callable[[], object]) -> None:
         """Do it in the loop, whether the story does so or the test around it."""
@@ -307,14 +312,20 @@ class Overlay:
         self._end(judge=error is None)
 
     def _end(self, judge: bool) -> None:
-        """Cancel the application's tasks, judge what happened unless that was done, and drop everything else."""
+        """Judge what happened unless that was done, cancel the application's tasks, and drop everything else."""
         if self._loop.is_closed():
             return
         try:
+            if judge and self._begun and not self._broken:
+                self.check()
+        finally:
+            self._shut(judge)
+
+    def _shut(self, judge: bool) -> None:
+        failed = [error for one in self._applications.values() if (error := one.failure()) is not None]
+        try:
             if self._begun:
                 self.run(self._cancel(), limit=FAREWELL_S)
-                if judge and not self._broken:
-                    self.check()
             self._loop.lending.close()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
@@ -326,15 +337,15 @@ class Overlay:
                 process.bury()
             self._network.close()
             self._loop.close()
+        if judge and failed:
+            raise failed[0]
 
     async def _cancel(self) -> None:
         """The application ends."""
-        failed = [error for one in self._applications.values() if (error := one.failure()) is not None]
         for application in self._applications.values():
             application.process.release(self._loop)
         brokers = {task for hosted in self._hosted.values() for task in hosted.process.tasks}
         await cancel([task for task in self._loop.tasks if task not in brokers])
-        self._loop.troubles += failed
 
 
 async def _acting(act: Callable[[], object]) -> None:
