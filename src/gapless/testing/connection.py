@@ -26,7 +26,7 @@ _SIGNS_OF_LIFE = frozenset(
 class Chunk(NamedTuple):
     """Something on its way."""
 
-    at: float  # when it arrives
+    at: float  # when it arrives, if what was sent earlier has
     data: bytes | None  # None: the end
     error: Exception | None  # how it ends: None as it should
     stirs: bool  # it is more than a sign of life
@@ -42,7 +42,6 @@ class Wire:
         self.size = 0  # bytes on their way
         self._network = network
         self._queue: deque[Chunk] = deque()
-        self._latest = 0.0  # nothing arrives before what was sent earlier
         self._timer: asyncio.TimerHandle | None = None
 
     def put(self, data: bytes | None, error: Exception | None = None) -> None:
@@ -50,12 +49,11 @@ class Wire:
         if self.receiver.over:
             return
         network = self._network
-        now = network.loop.time()
-        self._latest = max(self._latest, now + network.latency(self.sender.names, self.receiver.names))
+        at = network.loop.time() + network.latency(self.sender.names, self.receiver.names)
         stirs = data not in _SIGNS_OF_LIFE
         process = process_of(self.receiver.context)
         counted = stirs and not self._held() and (process is None or not process.held)
-        self._queue.append(Chunk(self._latest, data, error, stirs, counted))
+        self._queue.append(Chunk(at, data, error, stirs, counted))
         self.size += len(data or b"")
         if counted:
             network.set_out()
