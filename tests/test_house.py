@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 CORES = ("delivery", "topology", "overlay", "filters", "model")
 BELOW_THE_FRONT_DOOR = (*CORES, "node", "sim", "client")
-ENTRANCES = ("gapless", "gapless.cli.main", "gapless.__main__", "pyspark_gapless")
+ENTRANCES = ("gapless", "gapless.cli.main", "gapless.__main__", "gapless.testing.plugin", "pyspark_gapless")
 
 # What `import gapless` offers. A name more or less is a change of what people may rely on: say so in CHANGELOG.md.
 PUBLIC = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 
 from gapless.client.deadline import within
@@ -125,11 +124,16 @@ class LeafSpace:
         """Those that are open, or have something under way."""
         return tuple(self._publishers.values())
 
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """Those that are open."""
+        return tuple(self._subscriptions.values())
+
     # --- publishing ---------------------------------------------------------------------------------------------------
 
     def publisher(self, name: str) -> Publisher:
         """A publisher under this name, which fences those before it that the broker knows, whatever clocks say."""
-        self._incarnation = max(self._incarnation + 1, time.time_ns())
+        self._incarnation = max(self._incarnation + 1, now().wall)
         publisher = Publisher(self, Source(name, self._incarnation), self._loop)
         self._publishers[publisher.source] = publisher
         return publisher

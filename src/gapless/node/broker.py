@@ -81,13 +81,14 @@ class Broker:
         if self._server is not None:
             self._server.close()
         self._dialler.stop()
-        until = time.monotonic() + self.config.tuning.drain_ms / 1000
+        clock = asyncio.get_running_loop().time
+        until = clock() + self.config.tuning.drain_ms / 1000
         await _until(lambda: not self.queued(), until)
         left = self.queued()
         links = list(self.links.values())
         for link in links:
             link.end(f"broker {self.me!r} is going down")
-        await _until(lambda: not any(link.unsent() for link in links), max(until, time.monotonic() + 0.5))
+        await _until(lambda: not any(link.unsent() for link in links), max(until, clock() + 0.5))
         await asyncio.sleep(0)  # links that have ended tell their owner in the next turn of the loop
         if self.journal is not None:
             for space in self.spaces.values():
@@ -236,7 +237,8 @@ class Broker:
 
 
 async def _until(true: Callable[[], bool], deadline: float) -> None:
-    while not true() and time.monotonic() < deadline:  # noqa: ASYNC110  # queues in cores have no event to wait for
+    clock = asyncio.get_running_loop().time
+    while not true() and clock() < deadline:  # noqa: ASYNC110  # queues in cores have no event to wait for
         await asyncio.sleep(0.01)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
+
+from gapless.node.clock import now
 
 TRACE = "traceback"
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -42,7 +43,7 @@ class Logger:
         if LEVELS[level] < self.threshold:
             return
         everything = {**self.fields, **fields}
-        at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+        at = datetime.fromtimestamp(now().wall / 1e9, UTC).isoformat(timespec="milliseconds")
         if self.style == "json":
             line = json.dumps({"time": at, "level": level, "event": event, **everything}, default=str)
         else:
