@@ -11,7 +11,9 @@ from tests.filters.test_index_laws import crowds, filters, interests
 from tests.filters.test_meaning import PATTERNS, TOPICS, messages
 
 from gapless.filters import Interest, parse_topic
-from gapless.filters.covering import covers, pattern_covers
+from gapless.filters import cover as cover_module
+from gapless.filters.cover import Cover
+from gapless.filters.covering import covers, facts_of, pattern_covers
 
 rows = st.lists(st.one_of(crowds, messages), min_size=1, max_size=30)
 
@@ -92,3 +94,66 @@ def test_topics_are_covered_with_their_filters() -> None:
     assert covers(wide, Interest.parse("price > 4 AND topic = 'nyse/ibm'"))
     assert not covers(wide, Interest.parse("price > 4", "lse/ibm"))
     assert not covers(wide, Interest.parse("price > 2", "nyse/ibm"))
+
+
+def _checked(cover: Cover, asked: dict[str, Interest]) -> None:
+    """What is told covers what is asked for, and nothing told is covered by another told."""
+    told = list(cover.told.values())
+    for interest in asked.values():
+        assert not list(facts_of(interest)) or any(covers(wide, interest) for wide in told)
+    if not cover.busy:
+        assert {*cover.told} <= {*asked}
+        for place, one in enumerate(told):
+            assert not [other for other in told[place + 1 :] if covers(one, other) or covers(other, one)]
+
+
+@settings(max_examples=300)
+@given(steps=st.lists(st.tuples(st.integers(0, 3), interests), max_size=30), pieces=st.sampled_from((0, 1, 1000)))
+def test_what_is_told_is_enough_and_no_more(steps: list[tuple[int, Interest]], pieces: int) -> None:
+    """As interests come and go: never too narrow, and when the work is done nothing told is superfluous."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cover_module.Cover.work, "__defaults__", (pieces,))
+        cover = Cover()
+        asked: dict[str, Interest] = {}
+        known: dict[str, None] = {}
+        for remove, interest in steps:
+            if remove == 0 and asked:
+                cover.remove(next(iter(asked)))
+                del asked[next(iter(asked))]
+            elif interest.key not in asked:
+                cover.add(interest)
+                asked[interest.key] = interest
+            assert len(cover) == len(asked) and all(key in cover for key in asked)
+            _checked(cover, asked)
+            for key in cover.touched:
+                if key in cover.told:
+                    known[key] = None
+                else:
+                    known.pop(key, None)
+            cover.touched.clear()
+            assert known.keys() == cover.told.keys()
+        cover.work(10_000)
+        assert not cover.busy
+        _checked(cover, asked)
+        for key in list(asked):
+            cover.remove(key)
+        cover.work(10_000)
+        assert len(cover) == 0 and not cover.told and cover._store.count == 0
+
+
+def test_a_wide_one_that_goes_is_told_until_others_take_its_place() -> None:
+    """However many it covered: in pieces, and never with a hole."""
+    cover = Cover()
+    narrow = [Interest.parse(f"price > {place} AND sym = 'S{place}'") for place in range(1000)]
+    for interest in narrow:
+        cover.add(interest)
+    assert len(cover.told) == 1000
+    wide = Interest.parse("price > -1")
+    cover.add(wide)
+    assert cover.busy and wide.key in cover.told
+    cover.work(5000)
+    assert list(cover.told) == [wide.key] and len(cover) == 1001
+    cover.remove(wide.key)
+    assert cover.busy and wide.key in cover.told
+    cover.work(5000)
+    assert {*cover.told} == {interest.key for interest in narrow}

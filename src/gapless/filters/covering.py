@@ -6,12 +6,13 @@ satisfy, so known, some clause of the wider one. Not every implication is found:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any, Final
 
 from gapless.filters.evaluate import decider
 from gapless.filters.index.clauses import Clause, Gauge, Leaf, Range, Shape, clause_of, clauses_of, range_of
+from gapless.filters.index.lists import Register
 from gapless.filters.interest import Interest
 from gapless.filters.like import split_pattern
 from gapless.filters.syntax import (
@@ -167,20 +168,17 @@ class Facts:
             return []
         return [number, int(number)] if number.is_integer() and abs(number) < 1 << 53 else [number]
 
-    def readings(self, codes: Mapping[str, Any], gauges: Iterable[tuple[Gauge | None, int]]) -> Iterator[Any]:
-        """For each gauge in use its number, and the lowest and highest that it can read off such a row."""
-        for gauge, number in gauges:
-            known = None if gauge is None else self.ranges.get(gauge)
-            if known is None:
-                continue
-            if known.text is None:
-                yield number, known.low, known.high
-            else:
-                code = codes[known.gauge.name].numbers.get(known.text)
-                if code is not None:
-                    yield number, float(code), float(code)
+    def reading(self, gauge: Gauge | None, codes: Mapping[str, Register]) -> tuple[float, float] | None:
+        """The lowest and the highest that a gauge reads off such a row; None when that is not known."""
+        known = None if gauge is None else self.ranges.get(gauge)
+        if known is None:
+            return None
+        if known.text is None:
+            return known.low, known.high
+        code = codes[known.gauge.name].numbers.get(known.text)
+        return None if code is None else (float(code), float(code))
 
-    def shelf_values(self, kind: str, name: str, shape: int | Shape) -> str | float | None:
+    def shelf_value(self, kind: str, name: str, shape: int | Shape) -> str | float | None:
         """Under which value of this key such a row is, for certain."""
         text = self.texts.get(name)
         if kind == "number":
@@ -188,7 +186,7 @@ class Facts:
         if isinstance(shape, Shape):
             return shape.value_of(text.split("/")) if text is not None else self._levels(shape)
         if text is not None:
-            return {"text": text, "head": text[:shape], "tail": text[-shape:]}[kind]
+            return text if kind == "text" else text[:shape] if kind == "head" else text[-shape:]
         if kind == "head":
             return next((head[:shape] for mine, head, _ in self.heads if mine == name and len(head) >= shape), None)
         return None

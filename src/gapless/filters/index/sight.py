@@ -36,6 +36,12 @@ class Gauges:
         code = float(codes.take(asked.text))
         return number, code, code
 
+    def code(self, asked: Range) -> float:
+        """The code of a text; NaN when nobody asks for it."""
+        codes = self.codes.get(asked.gauge.name)
+        code: float = nan if codes is None else codes.numbers.get(asked.text, nan)
+        return code
+
     def leave(self, number: int, low: float) -> bool:
         """A range is gone; true when its gauge is not used any more."""
         gauge: Gauge = self.register.things[number]
@@ -55,10 +61,15 @@ class Gauges:
                 self._read(gauge, view, readings[number])
         return readings
 
-    def read_one(self, attributes: Mapping[str, Any]) -> list[float]:
-        """What each gauge reads off one publication."""
+    def nothing(self) -> list[float]:
+        """Readings of gauges that find nothing to read."""
         readings = [nan] * len(self.register.things)
         readings[NO_GAUGE] = 0.0
+        return readings
+
+    def read_one(self, attributes: Mapping[str, Any]) -> list[float]:
+        """What each gauge reads off one publication."""
+        readings = self.nothing()
         for gauge, number in self.register:
             if gauge is not None:
                 kind, name = gauge

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gapless.filters.columns import View, spread
 from gapless.filters.evaluate import decider
-from gapless.filters.index.clauses import Clause, Key, Leaf, Place, Shape, clause_of, clauses_of, places_of
+from gapless.filters.index.clauses import Clause, Gauge, Key, Leaf, Place, Shape, clause_of, clauses_of, places_of
 from gapless.filters.index.lists import Lists, Numbers, Places, Register, expanded, grown
 from gapless.filters.index.sight import UNKEYED, Gauges, Rack
 from gapless.filters.index.table import NO_GAUGE, Table, bits_of
@@ -28,6 +28,22 @@ SORT_FROM: Final = 1 << 14  # words from which on rows of one shelf are looked a
 PAIRS_MAX: Final = 1 << 20  # rows times words that are looked at in one go
 
 Found = tuple[npt.NDArray[Any], npt.NDArray[Any]]  # rows, and the entries that they satisfy; a pair may come twice
+
+
+class Known(Protocol):
+    """What is known of a row, or of every row of some kind."""
+
+    def imply(self, leaf: Leaf) -> bool:
+        """Whether this is true of it."""
+        ...
+
+    def reading(self, gauge: Gauge | None, codes: Mapping[str, Register]) -> tuple[float, float] | None:
+        """The lowest and the highest that a gauge reads off it."""
+        ...
+
+    def shelf_value(self, kind: str, name: str, shape: int | Shape) -> str | float | None:
+        """Under which value of such a key it is."""
+        ...
 
 
 class Rest:
@@ -70,7 +86,9 @@ class Rest:
 class Store:
     """Clauses by slot: whose they are, where they are filed, and what remains to be checked there."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
+        """`whole`: what a key says stays among ranges and rest, so that they say all of a clause."""
+        self.whole = whole
         self.entry: Numbers = np.zeros(16, np.int32)
         self.next: Numbers = np.zeros(16, np.int32)  # the slot of the next clause of the same entry
         self.shelf: Numbers = np.zeros(16, np.int32)
@@ -104,7 +122,7 @@ class Store:
         first = NONE
         for leaves in clauses_of(interest):
             place = self._best(places_of(leaves))
-            if place is not None and place.exact:
+            if place is not None and place.exact and not self.whole:
                 leaves = tuple([leaf for leaf in leaves if leaf is not place.leaf])
             clause = clause_of(leaves)
             if clause is not None:
@@ -265,30 +283,73 @@ class Store:
     def find_one(self, attributes: Mapping[str, Any]) -> Numbers:
         """The entries that one publication satisfies; one may come twice."""
         shelves = [shelf for rack in self.racks.values() if (shelf := rack.shelf_of(attributes))]
-        shelves.append(UNKEYED)
         readings = self.gauges.read_one(attributes)
+        slots = self._in_ranges(shelves, readings, readings)
+        return self._where_rest(slots, lambda rest: rest.decide(attributes))
+
+    def implied(self, facts: Known) -> Numbers:
+        """The entries with a clause that every row satisfies of which so much is known."""
+        shelves = []
+        for rack in self.racks.values():
+            value = facts.shelf_value(rack.kind, rack.name, rack.shape)
+            if value is not None and value in rack.shelves:
+                shelves.append(rack.shelves[value])
+        lows, highs = self.gauges.nothing(), self.gauges.nothing()
+        for gauge, number in self.gauges.register:
+            known = facts.reading(gauge, self.gauges.codes)
+            if known is not None:
+                lows[number], highs[number] = known
+        slots = self._in_ranges(shelves, lows, highs)
+        return self._where_rest(slots, lambda rest: all(map(facts.imply, rest.leaves)))
+
+    def within(self, clause: Clause) -> Places:
+        """The entries with a clause that has a range inside of each range of this one; all, if it has none."""
+        found: Places | None = None
+        for asked in clause.ranges:
+            number = self.gauges.register.numbers.get(asked.gauge)
+            low, high = asked.low, asked.high
+            if asked.text is not None:
+                low = high = self.gauges.code(asked)
+            if number is None:
+                return np.empty(0, np.intp)
+            upto = self._slots * self.depth
+            inside = (self.low[:upto] >= low) & (self.high[:upto] <= high) & (self.gauge_of[:upto] == number)
+            slots = np.flatnonzero(inside) // self.depth
+            found = slots if found is None else np.intersect1d(found, slots)
+        if found is None:
+            found = np.arange(self._slots)
+        return np.unique(self.entry[found])
+
+    def _in_ranges(self, shelves: list[int], lows: list[float], highs: list[float]) -> Numbers:
+        """The slots on these shelves, and without a key, whose ranges have the lows and the highs inside."""
+        shelves.append(UNKEYED)
         found = [self.loose.of(shelf) for shelf in shelves]
         words = _joined([self.words.of(shelf) for shelf in shelves])
         if len(words):
-            which, bits = bits_of(self.table.left_of_row(readings, words))
+            left = self.table.left_of_row(lows, words)
+            if highs is not lows:
+                left &= self.table.left_of_row(highs, words)
+            which, bits = bits_of(left)
             found.append(self.slot_at[words[which] * 64 + bits])
         slots = _joined(found)
-        if len(slots):
-            slots = self._in_ranges(np.array(readings), slots)
-        rests = self.rest.take(slots)
-        if rests.any():
-            slots = slots[[not rest or self.rests.things[rest].decide(attributes) for rest in rests.tolist()]]
-        return self.entry.take(slots)
+        return self._checked(np.array(lows), np.array(highs), slots) if len(slots) else slots
 
-    def _in_ranges(self, readings: npt.NDArray[np.float64], slots: Numbers) -> Numbers:
+    def _checked(self, lows: npt.NDArray[np.float64], highs: npt.NDArray[np.float64], slots: Numbers) -> Numbers:
         shape = (-1, self.depth)
-        values = readings.take(self.gauge_of.reshape(shape).take(slots, axis=0))
-        holds = values >= self.low.reshape(shape).take(slots, axis=0)
-        holds &= values <= self.high.reshape(shape).take(slots, axis=0)
+        gauges = self.gauge_of.reshape(shape).take(slots, axis=0)
+        holds = lows.take(gauges) >= self.low.reshape(shape).take(slots, axis=0)
+        holds &= highs.take(gauges) <= self.high.reshape(shape).take(slots, axis=0)
         good = holds[:, 0]
         for layer in range(1, self.depth):
             good = good & holds[:, layer]
         return slots[good]
+
+    def _where_rest(self, slots: Numbers, holds: Callable[[Rest], bool]) -> Numbers:
+        if len(self.rests) > 1:
+            rests = self.rest.take(slots)
+            if rests.any():
+                slots = slots[[not rest or holds(self.rests.things[rest]) for rest in rests.tolist()]]
+        return self.entry.take(slots)
 
     def find(self, view: View) -> Found:
         """The rows of a batch and the entries they satisfy."""
