@@ -1,0 +1,73 @@
+"""What rounds say together: medians with their spread, and whether anything is decided between two systems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from bench.peers.contract import Contender
+from bench.peers.measure import LATENCY_MS_MAX
+
+DECIDED_FROM = 2.0  # below this factor between different systems nothing is decided
+FULL_CORE = 0.85  # of a core: who is there decides the rate
+
+
+class Middle(NamedTuple):
+    """A median, with the smallest and the largest beside it."""
+
+    median: float
+    low: float
+    high: float
+
+
+def middle(values: Sequence[float]) -> Middle:
+    """The median and the spread."""
+    return Middle(median(values), min(values), max(values))
+
+
+def rounds_of(contenders: Sequence[Contender], pairs: int) -> list[list[Contender]]:
+    """Everybody in every round, in one order and then in the other: what drifts harms nobody more than another."""
+    return [list(contenders) if number % 2 == 0 else list(reversed(contenders)) for number in range(pairs)]
+
+
+def summary(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One contender's rounds together."""
+    found: dict[str, Any] = {
+        "rate": middle([sample["rate"] for sample in samples]),
+        "cpu_us": {name: middle([s["cpu_us"][name] for s in samples]) for name in samples[0]["cpu_us"]},
+        "server_core": middle([sample["server_core"] for sample in samples]),
+        "client_core": middle([sample["client_core"] for sample in samples]),
+    }
+    for phase in ("at_80_percent", "at_fixed_rate"):
+        if phase in samples[0]:
+            found[phase] = {name: middle([s[phase][name] for s in samples]) for name in samples[0][phase]}
+    return found | {name: sum(sample[name] for sample in samples) for name in ("sent", "lost", "repeated", "changed")}
+
+
+def objections(found: dict[str, Any]) -> list[str]:
+    """Why a contender's rate does not count; empty when it does."""
+    said = [f"{found[what]:,} {what}" for what in ("lost", "repeated", "changed") if found[what]]
+    late = found["at_80_percent"]["p99"].median
+    return [*said, f"p99 at 80% of it is {late:.0f} ms"] if late > LATENCY_MS_MAX else said
+
+
+def verdict(name: str, other: str, ratios: Sequence[float], unit: str = "publications a second") -> str:
+    """What the pairs decide, in words; a ratio is `name`'s figure divided by `other`'s of the same round."""
+    found = middle(ratios)
+    more = found if found.median >= 1 else Middle(1 / found.median, 1 / found.high, 1 / found.low)
+    figures = f"{more.median:.1f} times as many {unit} ({more.low:.1f} to {more.high:.1f} in {len(ratios)} pairs)"
+    winner, loser = (name, other) if found.median >= 1 else (other, name)
+    if more.median < DECIDED_FROM or more.low < 1:
+        why = (
+            "the pairs disagree" if more.low < 1 else f"a factor below {DECIDED_FROM:.0f} says nothing between systems"
+        )
+        return f"{name} and {other}: nothing is decided; {winner} had {figures}, and {why}."
+    return f"{winner} and {loser}: decided; {winner} had {figures}."
+
+
+def who_decides(found: dict[str, Any]) -> str:
+    """Which core was full while the rate was measured."""
+    server, clients = found["server_core"].median, found["client_core"].median
+    full = [name for name, used in (("server", server), ("clients", clients)) if used >= FULL_CORE]
+    return " and ".join(full) or "neither core full"
