@@ -31,7 +31,6 @@ Samples = dict[str, list[dict[str, Any]]]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure who can be had and say who cannot; 1 when one that is here could not be measured."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _end)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = REPORT_WIDTH
@@ -166,4 +165,8 @@ def _named(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
