@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from bench.peers.clients import WINDOW
-from bench.peers.compare import objections, rounds_of, summary, verdict, who_decides
+from bench.peers.compare import cpu_sentence, objections, rounds_of, summary, unrest, verdict, who_decides
 from bench.peers.contract import Contender, Form
 from bench.peers.measure import FIXED_RATE, Broken, measure
 from bench.peers.registry import CONTENDERS, OURS, chosen
@@ -39,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = "; ".join(one.name for one in CONTENDERS)
         print(f"bench-peers: nobody's name has {options.only!r} in it; there are: {names}", file=sys.stderr)
         return 2
+    if not Path("/proc/self/stat").exists():
+        print("bench-peers: the CPU of every process is read from /proc, as Linux has it: run it there", file=sys.stderr)
+        return 2
     absent = install(one.program for one in wanted)
     present = [one for one in wanted if find(one.program)]
     console.print(f"measuring {', '.join(one.name for one in present)}: {options.pairs} rounds")
@@ -59,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{one.name} is not measured: {absent[one.program.package]}" for one in wanted if one not in present
         ],
         "failures": failures,
+        "unrest": unrest([sample for taken in samples.values() for sample in taken]),
     }
     show(console, results)
     if options.json:
@@ -137,6 +141,7 @@ def verdicts(contenders: Sequence[Contender], samples: Samples) -> list[str]:
             continue
         ratios = [a["rate"] / b["rate"] for a, b in zip(ours, theirs, strict=False)]
         said.append(verdict(OURS.name, other.name, ratios))
+        said.append(cpu_sentence(OURS.name, other.name, ours, theirs))
     return said
 
 

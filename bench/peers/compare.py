@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from bench.peers.contract import Contender
 from bench.peers.measure import LATENCY_MS_MAX
 
+QUIET = 0.1  # of a core: what others may use while we measure
 DECIDED_FROM = 2.0  # below this factor between different systems nothing is decided
 FULL_CORE = 0.85  # of a core: who is there decides the rate
 
@@ -38,6 +39,7 @@ def summary(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "cpu_us": {name: middle([s["cpu_us"][name] for s in samples]) for name in samples[0]["cpu_us"]},
         "server_core": middle([sample["server_core"] for sample in samples]),
         "client_core": middle([sample["client_core"] for sample in samples]),
+        "others": middle([sample["others"] for sample in samples]),
     }
     for phase in ("at_80_percent", "at_fixed_rate"):
         if phase in samples[0]:
@@ -64,6 +66,26 @@ def verdict(name: str, other: str, ratios: Sequence[float], unit: str = "publica
         )
         return f"{name} and {other}: nothing is decided; {winner} had {figures}, and {why}."
     return f"{winner} and {loser}: decided; {winner} had {figures}."
+
+
+def cpu_sentence(name: str, other: str, ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> str:
+    """What a publication costs all processes together, for two contenders: it varies less than rates do."""
+    mine, its = (middle([sum(sample["cpu_us"].values()) for sample in samples]) for samples in (ours, theirs))
+    return (
+        f"  CPU of all processes: {mine.median:.1f} µs a publication with {name}, "
+        f"{its.median:.1f} µs with {other}, {its.median / mine.median:.1f} times that."
+    )
+
+
+def unrest(samples: Sequence[dict[str, Any]]) -> str:
+    """A warning when others used the cores while we measured; empty when it was quiet."""
+    used = middle([sample["others"] for sample in samples] or [0.0])
+    if used.high <= QUIET:
+        return ""
+    return (
+        f"This was no quiet run: others used {used.median:.2f} of the cores meanwhile (up to {used.high:.2f}); "
+        "rates suffer from it, CPU for each publication less."
+    )
 
 
 def who_decides(found: dict[str, Any]) -> str:

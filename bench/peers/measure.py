@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from bench.peers.clients import RECEIVED, SENT, Plan, publisher_process, subscriber_process
 from bench.peers.contract import Contender, Form
-from bench.peers.servers import Server, cpu_s, running
+from bench.peers.servers import Server, busy_s, cpu_s, running
 
 SERVER_CORE, CLIENT_CORE = 0, 1
 FIXED_RATE = 2_000.0
@@ -109,9 +109,10 @@ class Stage:
         """As fast as it goes, after warming up: publications a second, and CPU of each process for one."""
         self.publisher.pipe.send(Plan(0, WARM_UP_S + seconds + AFTER_S))
         time.sleep(WARM_UP_S)
-        cpu, count, at = self.cpu(), int(self.board[RECEIVED]), time.perf_counter()
+        busy, cpu, count, at = busy_s(), self.cpu(), int(self.board[RECEIVED]), time.perf_counter()
         time.sleep(seconds)
         cpu_after, count_after, at_after = self.cpu(), int(self.board[RECEIVED]), time.perf_counter()
+        everybody = busy_s() - busy
         self.publisher.await_word("done")
         received, took = count_after - count, at_after - at
         if not received:
@@ -122,6 +123,7 @@ class Stage:
             "cpu_us": {name: s / received * 1e6 for name, s in used.items()},
             "server_core": used["server"] / took,
             "client_core": (used["publisher"] + used["subscriber"]) / took,
+            "others": max(everybody - sum(used.values()), 0.0) / took,
         }
 
     def latency(self, rate: float, seconds: float) -> dict[str, float]:

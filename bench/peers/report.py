@@ -23,6 +23,8 @@ def show(console: Console, results: dict[str, Any]) -> None:
     console.print()
     for sentence in [*results["verdicts"], *results["absent"], *results["failures"]]:
         console.print(sentence)
+    if results["unrest"]:
+        console.print(results["unrest"])
     limits = results["limits"]
     console.print(
         f"limits of this machine: loopback {limits['loopback_bytes_s'] / 1e9:.2f} GB/s, "

@@ -100,6 +100,14 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_S
 
 
+def busy_s() -> float:
+    """Seconds of CPU that anybody has used on the cores this process may run on."""
+    cores = [f"cpu{core}" for core in sorted(os.sched_getaffinity(0))]
+    lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    # user, nice, system, idle, iowait, irq, softirq, steal: all but the two that are waiting
+    return sum(sum(map(int, (*line[1:4], *line[6:9]))) for line in lines if line[0] in cores) / TICKS_S
+
+
 class Server:
     """A running server."""
 

@@ -130,7 +130,15 @@ def test_who_cannot_be_had_is_named_and_harms_nobody(
     late = {"rate": 1.0, "p50": 1.0, "p99": 1.0, "p99.9": 1.0}
     cpu = {"server": 1.0, "publisher": 1.0, "subscriber": 1.0}
     counts = {"sent": 1, "lost": 0, "repeated": 0, "changed": 0, "faults": []}
-    sample = {"rate": 9.0, "cpu_us": cpu, "server_core": 1.0, "client_core": 0.1, "at_80_percent": late, **counts}
+    sample = {
+        "rate": 9.0,
+        "cpu_us": cpu,
+        "server_core": 1.0,
+        "client_core": 0.1,
+        "others": 0.0,
+        "at_80_percent": late,
+        **counts,
+    }
     monkeypatch.setattr(command, "measure", lambda one, seconds: dict(sample))
     report = tmp_path / "out" / "peers.json"
     assert command.main(["--pairs", "3", "--json", str(report)]) == 0

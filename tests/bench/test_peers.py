@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.peers import servers
-from bench.peers.compare import middle, objections, rounds_of, summary, verdict, who_decides
+from bench.peers.compare import cpu_sentence, middle, objections, rounds_of, summary, unrest, verdict, who_decides
 from bench.peers.contract import Form, Program
 from bench.peers.load import Tally, decode, payload, subject
 from bench.peers.measure import faults
@@ -158,6 +158,7 @@ def _sample(**more: Any) -> dict[str, Any]:
         "cpu_us": {"server": 1.0, "publisher": 2.0, "subscriber": 3.0},
         "server_core": 0.2,
         "client_core": 0.95,
+        "others": 0.05,
         "at_80_percent": late,
         "at_fixed_rate": late,
         "sent": 5000,
@@ -177,6 +178,20 @@ def test_rounds_are_summed_up() -> None:
     assert who_decides(found) == "clients"
     assert who_decides(summary([_sample(server_core=0.9)])) == "server and clients"
     assert who_decides(summary([_sample(client_core=0.5)])) == "neither core full"
+
+
+def test_what_others_use_is_said() -> None:
+    """A busy machine is named with how busy it was, a quiet one is not."""
+    assert unrest([_sample()]) == "" == unrest([])
+    said = unrest([_sample(), _sample(others=0.5), _sample(others=0.9)])
+    assert "others used 0.50 of the cores meanwhile (up to 0.90)" in said
+
+
+def test_what_a_publication_costs_is_compared() -> None:
+    """The CPU of all processes together stands beside the rates."""
+    dear = _sample(cpu_us={"server": 4.0, "publisher": 4.0, "subscriber": 4.0})
+    said = cpu_sentence("a", "b", [_sample()], [dear])
+    assert said == "  CPU of all processes: 6.0 µs a publication with a, 12.0 µs with b, 2.0 times that."
 
 
 def test_a_rate_counts_only_if_nothing_speaks_against_it() -> None:

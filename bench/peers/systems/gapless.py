@@ -61,7 +61,7 @@ ONE_AT_A_TIME = Contender(
     PROMISES,
     _publish_singles,
     _subscribe_singles,
-    portion=1024,
+    portion=256,
 )
 BATCHES = Contender(
     "Gapless direct, batches from Arrow",

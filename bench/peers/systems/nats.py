@@ -103,6 +103,7 @@ CORE = Contender(
     Promises(AT_MOST_ONCE, "nothing is acknowledged", flushed=False, deduplicated=False, ordered=True),
     _publish,
     _subscribe,
+    portion=32,
 )
 JETSTREAM = Contender(
     "NATS JetStream, file storage",
