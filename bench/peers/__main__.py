@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from bench.peers.clients import WINDOW
-from bench.peers.compare import cpu_sentence, objections, rounds_of, summary, unrest, verdict, who_decides
+from bench.peers.compare import cpu_sentence, doubt, objections, rounds_of, summary, unrest, verdict, who_decides
 from bench.peers.contract import Contender, Form
 from bench.peers.measure import FIXED_RATE, Broken, measure
 from bench.peers.registry import CONTENDERS, OURS, chosen
@@ -40,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bench-peers: nobody's name has {options.only!r} in it; there are: {names}", file=sys.stderr)
         return 2
     if not Path("/proc/self/stat").exists():
-        print("bench-peers: the CPU of every process is read from /proc, as Linux has it: run it there", file=sys.stderr)
+        print("bench-peers: the CPU of every process is read from Linux's /proc: run it there", file=sys.stderr)
         return 2
     absent = install(one.program for one in wanted)
     present = [one for one in wanted if find(one.program)]
-    console.print(f"measuring {', '.join(one.name for one in present)}: {options.pairs} rounds")
+    console.print(f"measuring {'; '.join(one.name for one in present)}: {options.pairs} rounds")
     limits = measure_limits(min(options.seconds, 2.0))
     samples, failures = measure_rounds(console, present, options.pairs, options.seconds)
     results = {
@@ -140,7 +140,7 @@ def verdicts(contenders: Sequence[Contender], samples: Samples) -> list[str]:
             said.append(f"{other.name} promises something else than {OURS.name}: nothing is compared.")
             continue
         ratios = [a["rate"] / b["rate"] for a, b in zip(ours, theirs, strict=False)]
-        said.append(verdict(OURS.name, other.name, ratios))
+        said.append(verdict(OURS.name, other.name, ratios, doubt(ours, theirs)))
         said.append(cpu_sentence(OURS.name, other.name, ours, theirs))
     return said
 

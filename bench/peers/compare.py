@@ -54,18 +54,27 @@ def objections(found: dict[str, Any]) -> list[str]:
     return [*said, f"p99 at 80% of it is {late:.0f} ms"] if late > LATENCY_MS_MAX else said
 
 
-def verdict(name: str, other: str, ratios: Sequence[float], unit: str = "publications a second") -> str:
-    """What the pairs decide, in words; a ratio is `name`'s figure divided by `other`'s of the same round."""
+def verdict(name: str, other: str, ratios: Sequence[float], doubts: str = "") -> str:
+    """What the pairs decide, in words; a ratio is `name`'s rate divided by `other`'s of the same round."""
     found = middle(ratios)
     more = found if found.median >= 1 else Middle(1 / found.median, 1 / found.high, 1 / found.low)
-    figures = f"{more.median:.1f} times as many {unit} ({more.low:.1f} to {more.high:.1f} in {len(ratios)} pairs)"
+    spread = f"{more.low:.1f} to {more.high:.1f} in {len(ratios)} pairs"
+    figures = f"{more.median:.1f} times as many publications a second ({spread})"
     winner, loser = (name, other) if found.median >= 1 else (other, name)
-    if more.median < DECIDED_FROM or more.low < 1:
-        why = (
-            "the pairs disagree" if more.low < 1 else f"a factor below {DECIDED_FROM:.0f} says nothing between systems"
-        )
-        return f"{name} and {other}: nothing is decided; {winner} had {figures}, and {why}."
+    if more.median < DECIDED_FROM:
+        doubts = f"a factor below {DECIDED_FROM:.0f} says nothing between systems"
+    elif more.low < 1:
+        doubts = "the pairs disagree"
+    if doubts:
+        return f"{name} and {other}: nothing is decided; {winner} had {figures}, and {doubts}."
     return f"{winner} and {loser}: decided; {winner} had {figures}."
+
+
+def doubt(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> str:
+    """What speaks against deciding anything by these rounds, however far apart they are; empty if nothing does."""
+    if objections(summary(ours)) or objections(summary(theirs)):
+        return "not both rates count"
+    return "this was no quiet run" if unrest([*ours, *theirs]) else ""
 
 
 def cpu_sentence(name: str, other: str, ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> str:
@@ -80,7 +89,7 @@ def cpu_sentence(name: str, other: str, ours: Sequence[dict[str, Any]], theirs: 
 def unrest(samples: Sequence[dict[str, Any]]) -> str:
     """A warning when others used the cores while we measured; empty when it was quiet."""
     used = middle([sample["others"] for sample in samples] or [0.0])
-    if used.high <= QUIET:
+    if used.median <= QUIET:
         return ""
     return (
         f"This was no quiet run: others used {used.median:.2f} of the cores meanwhile (up to {used.high:.2f}); "

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.peers.compare import Middle
+from bench.peers.measure import FIXED_RATE, PUNCTUAL
 
 
 def show(console: Console, results: dict[str, Any]) -> None:
@@ -20,6 +21,9 @@ def show(console: Console, results: dict[str, Any]) -> None:
         console.print(f"{line['name']} ({line['versions']}): {line['promises']}")
         for objection in line["objections"]:
             console.print(f"  * its rate does not count: {objection}")
+        fixed = line.get("at_fixed_rate")
+        if fixed and fixed["rate"].median < FIXED_RATE * PUNCTUAL:
+            console.print(f"  its latency is that of {fixed['rate'].median:,.0f}/s: more were not reached")
     console.print()
     for sentence in [*results["verdicts"], *results["absent"], *results["failures"]]:
         console.print(sentence)

@@ -87,12 +87,12 @@ with running(contender("echo").program, 0) as server:
 
 @pytest.mark.live
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_no_server_outlives_the_harness(number: signal.Signals) -> None:
+def test_no_server_outlives_the_harness(number: signal.Signals, tmp_path: Path) -> None:
     """Killed or interrupted, the harness takes its servers with it."""
     harness = subprocess.Popen(
         [sys.executable, "-c", STARTS_ONE],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

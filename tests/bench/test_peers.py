@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from bench.peers import servers
-from bench.peers.compare import cpu_sentence, middle, objections, rounds_of, summary, unrest, verdict, who_decides
+from bench.peers.compare import (
+    cpu_sentence,
+    doubt,
+    middle,
+    objections,
+    rounds_of,
+    summary,
+    unrest,
+    verdict,
+    who_decides,
+)
 from bench.peers.contract import Form, Program
 from bench.peers.load import Tally, decode, payload, subject
 from bench.peers.measure import faults
@@ -185,6 +195,16 @@ def test_what_others_use_is_said() -> None:
     assert unrest([_sample()]) == "" == unrest([])
     said = unrest([_sample(), _sample(others=0.5), _sample(others=0.9)])
     assert "others used 0.50 of the cores meanwhile (up to 0.90)" in said
+
+
+def test_doubts_keep_a_factor_from_deciding() -> None:
+    """Neither a rate that does not count nor a busy machine decides anything, however large the factor."""
+    quiet, lossy, busy = _sample(), _sample(lost=1), _sample(others=0.9)
+    assert doubt([quiet], [quiet]) == ""
+    assert doubt([quiet], [lossy]) == doubt([lossy], [quiet]) == "not both rates count"
+    assert doubt([busy], [busy]) == "this was no quiet run"
+    said = verdict("a", "b", [9.0, 9.0], "this was no quiet run")
+    assert said.startswith("a and b: nothing is decided; a had 9.0 times") and said.endswith("this was no quiet run.")
 
 
 def test_what_a_publication_costs_is_compared() -> None:
