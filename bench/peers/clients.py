@@ -7,6 +7,7 @@ then, and no system is measured by how much it buffers. The two counts are in me
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import time
@@ -73,7 +74,7 @@ class Outbox:
 
     async def _turns(self, portion: int) -> AsyncIterator[int]:
         """How many to publish now; `portion` 0 means full tables only."""
-        self._pipe.send("up")
+        tell(self._pipe, "up")
         gc.collect()
         gc.freeze()
         while plan := await hear(self._pipe):
@@ -81,7 +82,7 @@ class Outbox:
             async for room in self._paced(plan, most, least=1 if portion else most):
                 yield room
             await self._drained()
-            self._pipe.send("done")
+            tell(self._pipe, "done")
 
     async def _paced(self, plan: Plan, most: int, least: int) -> AsyncIterator[int]:
         start = time.perf_counter()
@@ -142,12 +143,12 @@ class Inbox:
         task = asyncio.get_running_loop().create_task(consume) if consume else None
         gc.collect()
         gc.freeze()
-        self._pipe.send("up")
+        tell(self._pipe, "up")
         while word := await hear(self._pipe):
             if word == "latencies":
                 self.tally.forget_latencies()
             else:
-                self._pipe.send(self._findings())
+                tell(self._pipe, self._findings())
             if task and task.done():
                 task.result()
         if task:
@@ -157,6 +158,18 @@ class Inbox:
         tally = self.tally
         found = {"count": tally.count, "gaps": tally.lost, "repeated": tally.repeated, "changed": tally.changed}
         return {**found, "latency_ms": tally.latencies_ms()}
+
+
+class Over(Exception):
+    """Nobody listens any more: the measurement was broken off."""
+
+
+def tell(pipe: Connection, word: Any) -> None:
+    """Say something to the harness."""
+    try:
+        pipe.send(word)
+    except BrokenPipeError:
+        raise Over from None
 
 
 async def hear(pipe: Connection) -> Any:
@@ -191,13 +204,11 @@ def _client(work: Any, core: int, pipe: Connection) -> None:
     async def main() -> None:
         try:
             await work
+        except Over:
+            return
         except Exception as error:
-            pipe.send(error_line(error))
+            with contextlib.suppress(BrokenPipeError):
+                pipe.send(f"{type(error).__name__}: {error}")
             raise
 
     run_loop(main())
-
-
-def error_line(error: BaseException) -> str:
-    """What went wrong, in a line."""
-    return f"{type(error).__name__}: {error}"
