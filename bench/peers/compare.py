@@ -58,7 +58,7 @@ def verdict(name: str, other: str, ratios: Sequence[float], doubts: str = "") ->
     """What the pairs decide, in words; a ratio is `name`'s rate divided by `other`'s of the same round."""
     found = middle(ratios)
     more = found if found.median >= 1 else Middle(1 / found.median, 1 / found.high, 1 / found.low)
-    spread = f"{more.low:.1f} to {more.high:.1f} in {len(ratios)} pairs"
+    spread = f"{more.low:.1f} to {more.high:.1f} in {len(ratios)} pair{'s' * (len(ratios) > 1)}"
     figures = f"{more.median:.1f} times as many publications a second ({spread})"
     winner, loser = (name, other) if found.median >= 1 else (other, name)
     if more.median < DECIDED_FROM:
