@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.house import rules
 
 pytestmark = pytest.mark.house

@@ -25,6 +25,7 @@ CUT_AGAIN: Final = 4  # and they are cut anew when there are so many times as ma
 SINGLE_ROWS: Final = 12  # rows up to which a rest looks at each rather than at columns,
 MASKED_RESTS: Final = 32  # if there are more such rests than these: each row must first be made a dict
 SORT_FROM: Final = 1 << 14  # words from which on rows of one shelf are looked at together, as caches like it
+DIRECT: Final = ("number", "text", "truth")  # kinds of gauges on which a range follows from no other one
 PAIRS_MAX: Final = 1 << 20  # rows times words that are looked at in one go
 
 Found = tuple[npt.NDArray[Any], npt.NDArray[Any]]  # rows, and the entries that they satisfy; a pair may come twice
@@ -303,9 +304,11 @@ class Store:
         return self._where_rest(slots, lambda rest: all(map(facts.imply, rest.leaves)))
 
     def within(self, clause: Clause) -> Places:
-        """The entries with a clause that has a range inside of each range of this one; all, if it has none."""
+        """The entries with a clause that has a range inside of each range of this one which follows from no other."""
         found: Places | None = None
         for asked in clause.ranges:
+            if asked.gauge.kind not in DIRECT or asked.gauge.name == TOPIC:
+                continue
             number = self.gauges.register.numbers.get(asked.gauge)
             low, high = asked.low, asked.high
             if asked.text is not None:
