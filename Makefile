@@ -21,7 +21,7 @@ PAIRS ?= 5
 ONLY ?=
 PEERS_JSON ?= out/bench-peers.json
 
-.PHONY: help setup demo test check lint fix soak bench bench-peers lock wheel clean
+.PHONY: help setup demo test check lint fix soak bench bench-layouts bench-peers lock wheel clean
 
 help: ## list everything one can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ soak: $(READY) ## simulate many worlds with faults (DELIVERY=direct SEEDS=0:2000
 
 bench: $(READY) ## measure this machine, then Gapless on it
 	@$(BIN)/gapless bench
+
+bench-layouts: $(READY) ## our layout of a batch beside Arrow's and msgpack, two minutes
+	@$(BIN)/python -m bench.layouts
 
 bench-peers: $(READY) ## Gapless and other brokers side by side, about ten minutes (SECONDS=6 PAIRS=5)
 	@$(BIN)/python -m bench.peers --seconds $(SECONDS) --pairs $(PAIRS) --only "$(ONLY)" --json $(PEERS_JSON)
