@@ -18,7 +18,7 @@ def test_forgetting_never_passes_for_not_having_seen(seen: list[tuple[Source, in
     highest: dict[Source, int] = {}
     for source, seq in seen:
         highest[source] = max(seq, highest.get(source, -1))
-        marks.raise_to(source, highest[source])
+        marks.raise_to(source, seq)
         assert len(marks.seen) <= limit
         for one, top in highest.items():
             assert marks.of(one) == top or marks.may_have_forgotten(one)

@@ -29,9 +29,10 @@ class Watermarks:
         return source.incarnation <= self.floor and source not in self.seen
 
     def raise_to(self, source: Source, seq: int) -> None:
-        """Everything up to `seq` has been seen."""
-        self.seen.pop(source, None)
-        self.seen[source] = seq
+        """Everything up to `seq` has been seen. Of what was forgotten that may be less than had been: it stays so."""
+        if self.may_have_forgotten(source):
+            return
+        self.seen[source] = max(seq, self.seen.pop(source, -1))
         if len(self.seen) > self.limit:
             forgotten = next(iter(self.seen))
             del self.seen[forgotten]
