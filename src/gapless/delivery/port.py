@@ -67,6 +67,7 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     attributes_max: int = 1024  # of one publication
     attribute_bytes_max: int = 16 << 20  # of one string, in UTF-8
     interest_bytes_max: int = 64 << 20  # of all filters and topic patterns of one client
+    names_max: int = 4096  # that one client publishes under
     tuning: Tuning = Tuning()
 
 
@@ -209,8 +210,8 @@ class Core(Protocol):
         """The record of the `Store` that named `then` could not be made durable."""
         ...
 
-    def newest(self) -> int:
-        """The highest incarnation of a publisher that is known here; who opens one takes a higher one."""
+    def newest(self, now: Now) -> int:
+        """No publisher known here has a higher incarnation, and none opened now a lower; who opens one goes above."""
         ...
 
     def held(self) -> dict[str, int]:

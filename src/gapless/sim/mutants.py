@@ -185,8 +185,8 @@ DIRECT = (
         "offered-twice",
         "all-delivered",
         BROKER,
-        "self.accepted.raise_to(source, last)",
-        "self.accepted.raise_to(source, last + 1)",
+        "holder.accepted = last\n",
+        "holder.accepted = last + 1\n",
     ),
     Mutant(
         "everything-for-everyone",

@@ -33,7 +33,7 @@ from gapless.delivery.direct.messages import (
 )
 from gapless.delivery.flow import Hold, Inbox, Outbox, Waiting
 from gapless.delivery.gate import refusal_of
-from gapless.delivery.memory import Holders, Watermarks
+from gapless.delivery.memory import Holders
 from gapless.delivery.port import (
     Dial,
     Effect,
@@ -57,6 +57,8 @@ from gapless.model.events import Kind
 from gapless.model.types import Source
 
 MILLISECOND = 1_000_000
+AHEAD_MAX = 24 * 3600 * 1000 * MILLISECOND  # of the incarnation of a publisher: clocks may differ by so much
+TOGETHER_MAX = 1_000_000  # so many publishers may be opened after the same newest one
 HEAD_BYTES_MAX = 1 << 20  # how much one message may say of who gets what
 
 
@@ -89,8 +91,7 @@ class DirectBroker:
         self.interests = Interests(neighbours)
         self.routes = RouteIndex()  # by session of a neighbour: what is wanted behind it
         self.index = FilterIndex()  # by session of a client and subscription
-        self.accepted = Watermarks(self.tuning.sources_max)
-        self.holders = Holders(self.tuning.sources_max)
+        self.holders = Holders(self.tuning.sources_max, settings.names_max)
         self.time = 0  # of the last publications accepted
         self.effects: list[Effect] = []
         self.handlers: dict[Role, dict[type[Message], Callable[[Peer, Any, Now], None]]] = {
@@ -179,9 +180,9 @@ class DirectBroker:
         counts = {"pending": self.interests.unanswered(), "waiting": waiting}
         return {reason: count for reason, count in counts.items() if count}
 
-    def newest(self) -> int:
-        """The highest incarnation of a publisher that came to this broker."""
-        return self.holders.highest
+    def newest(self, now: Now) -> int:
+        """The highest incarnation of a publisher that came to this broker, or could have come by now."""
+        return max(self.holders.highest, now.wall)
 
     # --- publications -----------------------------------------------------------------------------------------------
 
@@ -196,27 +197,42 @@ class DirectBroker:
             self._hang_up(peer.session.id, f"malformed batch: {error}")
             return
         source, first, last = message.batch.source, message.batch.first, message.batch.last
-        refused = refused or self._fenced(source)
+        refused = refused or self._unholdable(peer, source, now)
         if refused is not None:
             self._send(peer.session.id, Reject(source.name, source.incarnation, first, last, *refused))
             self._pay(hold)
             return
-        batch = message.batch.since(self.accepted.of(source))
+        holder = self.holders.take(peer.session.id, source)
+        batch = message.batch.since(holder.accepted)
         if batch is None or batch.rows < message.batch.rows:
             self._drop("offered-twice", message.batch.rows - (batch.rows if batch else 0))
         self._send(peer.session.id, Accept(source.name, source.incarnation, first, last))
         if batch is not None:
-            self.accepted.raise_to(source, last)
+            holder.accepted = last
             self._route(batch.stamped(self._time(now)), peer, hold, now)
         self._pay(hold)
 
-    def _fenced(self, source: Source) -> Refused | None:
-        """The newest holder of a publisher's name is the only one; a broker knows those that came to it."""
+    def _unholdable(self, peer: Peer, source: Source, now: Now) -> Refused | None:
+        """The newest holder of a publisher's name is the only one; a broker knows those that came to it.
+
+        Incarnations are times. One far ahead of them all would make every later publisher look old, and is not taken.
+        """
         if self.holders.has_newer(source):
-            text = f"publisher {source.name!r} has been taken over by a newer holder of the name, or forgotten"
-            return Refused("Fenced", f"{text} after {self.tuning.sources_max} others: open it again to take it over")
-        self.holders.note(source)
+            text = f"publisher {source.name!r} has been taken over by a newer holder of the name"
+            return Refused("Fenced", f"{text}: open it again to take it over")
+        if source.incarnation > max(now.wall + AHEAD_MAX, self.holders.highest + TOGETHER_MAX):
+            text = f"publisher {source.name!r} has the incarnation {source.incarnation}, more than a day ahead of here"
+            return Refused("Refused", f"{text}: put right the clocks of the brokers, and open it again")
+        if not self.holders.admits(peer.session.id, source.name):
+            return Refused("TooManyNames", self._too_many_names(peer))
         return None
+
+    def _too_many_names(self, peer: Peer) -> str:
+        return (
+            f"{peer.session.peer!r} has published under {self.settings.names_max} names in space "
+            f"{self.settings.name!r} since it connected, the most there may be: use fewer names, open another "
+            "connection, or raise names_max"
+        )
 
     def _time(self, now: Now) -> int:
         """The wall clock, but never going back, so that the times of a source do not."""
@@ -412,6 +428,7 @@ class DirectBroker:
                 self.index.remove_owner((session, number))
             self.interests.drop(interest.key, holder)
         self.interests.forget(session)
+        self.holders.leave(session)
         if broker:
             self.interests.fall(peer.session.peer)
         self.interests.change([interest.key for interest in peer.interests.values()])

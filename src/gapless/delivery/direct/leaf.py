@@ -146,7 +146,7 @@ class DirectLeaf:
         }
         return {reason: count for reason, count in counts.items() if count}
 
-    def newest(self) -> int:
+    def newest(self, now: Now) -> int:
         """Brokers know; a leaf does not."""
         return 0
 
