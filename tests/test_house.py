@@ -44,6 +44,7 @@ PUBLIC = [
     "SchemaError",
     "Subscription",
     "TooLarge",
+    "TooManyNames",
     "UnknownSpace",
     "Unreachable",
     "Unsupported",
