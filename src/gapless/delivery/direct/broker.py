@@ -59,21 +59,23 @@ from gapless.model.types import Source
 MILLISECOND = 1_000_000
 AHEAD_MAX = 24 * 3600 * 1000 * MILLISECOND  # of the incarnation of a publisher: clocks may differ by so much
 TOGETHER_MAX = 1_000_000  # so many publishers may be opened after the same newest one
+SUBSCRIPTION_BYTES = 512  # what a subscription counts besides its texts: about what a broker keeps for it
 HEAD_BYTES_MAX = 1 << 20  # how much one message may say of who gets what
 
 
 class Peer:
     """One session: a neighbour or a client."""
 
-    __slots__ = ("asked_bytes", "inbox", "interests", "missed", "outbox", "session")
+    __slots__ = ("asked_bytes", "inbox", "interests", "missed", "outbox", "session", "watched")
 
     def __init__(self, session: Session, window: int) -> None:
         self.session = session
         self.inbox = Inbox(window)
         self.outbox = Outbox()
         self.interests: dict[int | str, Interest] = {}  # by subscription (client) or key (neighbour)
-        self.asked_bytes = 0  # of a client: the length of its interests
+        self.asked_bytes = 0  # of a client: the cost of its subscriptions
         self.missed: dict[int, int] | None = None  # a client too slow to read: what it missed, per subscription
+        self.watched = False  # of a client: a wake is under way that looks whether it reads
 
 
 class DirectBroker:
@@ -163,6 +165,7 @@ class DirectBroker:
         else:
             peer_of = self.peers.get(int(what))
             if peer_of is not None:
+                peer_of.watched = False
                 self._lose_patience(peer_of, now)
         return self._done()
 
@@ -283,8 +286,12 @@ class DirectBroker:
             self._miss(peer, message, rows)
         elif peer.outbox.offer(Waiting(message, size, rows, hold, now.at)):
             self._send(peer.session.id, message)
-        elif len(peer.outbox.waiting) == 1 and peer.session.role is Role.CLIENT:
-            self.effects.append(Wake(now.at + self.tuning.patience_ms * MILLISECOND, str(peer.session.id)))
+        elif peer.session.role is Role.CLIENT and not peer.watched:
+            self._watch(peer, now.at + self.tuning.patience_ms * MILLISECOND)
+
+    def _watch(self, peer: Peer, at: int) -> None:
+        peer.watched = True
+        self.effects.append(Wake(at, str(peer.session.id)))
 
     def on_credit(self, peer: Peer, message: Credit, now: Now) -> None:
         """There is room again: own up to what was missed, and go on."""
@@ -302,7 +309,7 @@ class DirectBroker:
             return
         until = peer.outbox.waiting[0].since + self.tuning.patience_ms * MILLISECOND
         if now.at < until:
-            self.effects.append(Wake(until, str(peer.session.id)))
+            self._watch(peer, until)
             return
         peer.missed = {}
         for item in peer.outbox.clear():
@@ -332,7 +339,8 @@ class DirectBroker:
         interest asked for, stop when that one ends, and begin again: delivering that is a start with a gap behind.
         """
         number = message.subscription
-        if peer.asked_bytes + len(message.filter) + len(message.topic) > self.settings.interest_bytes_max:
+        cost = SUBSCRIPTION_BYTES + len(message.filter) + len(message.topic)
+        if peer.asked_bytes + cost > self.settings.interest_bytes_max:
             self._send(peer.session.id, Decline(number, "TooLarge", self._too_much_asked(peer)))
             return
         try:
@@ -344,15 +352,15 @@ class DirectBroker:
             self._hang_up(peer.session.id, f"subscribed under the number {number}, which is taken or not one")
             return
         peer.interests[number] = interest
-        peer.asked_bytes += interest.size
+        peer.asked_bytes += SUBSCRIPTION_BYTES + interest.size
         self.interests.hold(interest, LOCAL)
         self.interests.change((interest.key,))
         self.interests.ask(Asked(peer.session.id, number), LOCAL)
 
     def _too_much_asked(self, peer: Peer) -> str:
         return (
-            f"the filters and topics of {peer.session.peer!r} in space {self.settings.name!r} would be longer than "
-            f"{self.settings.interest_bytes_max} bytes together: want less, use another connection, or raise "
+            f"the subscriptions of {peer.session.peer!r} in space {self.settings.name!r} would count more than "
+            f"{self.settings.interest_bytes_max} bytes, each {SUBSCRIPTION_BYTES} and its filter and topic: want less, use another connection, or raise "
             "interest_bytes_max"
         )
 
@@ -361,7 +369,7 @@ class DirectBroker:
         interest = peer.interests.pop(message.subscription, None)
         if interest is None:
             return
-        peer.asked_bytes -= interest.size
+        peer.asked_bytes -= SUBSCRIPTION_BYTES + interest.size
         self.interests.forget_one(Asked(peer.session.id, message.subscription))
         self.index.remove_owner((peer.session.id, message.subscription))
         self.interests.drop(interest.key, LOCAL)
