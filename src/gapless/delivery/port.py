@@ -54,6 +54,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     window_bytes: int = WINDOW_BYTES  # what a peer may send before its receiver has passed some of it on
     patience_ms: int = 1000  # how long data waits for a subscriber that does not read before it is dropped (direct)
     grace_ms: int = 5000  # how long a broker that starts waits for its neighbours before it confirms without them
+    unheard_bytes: int = 1 << 20  # of what is wanted, so much may be under way to a neighbour at a time
     sources_max: int = 1 << 16  # how many sources are remembered for the test of order and repetition
 
 

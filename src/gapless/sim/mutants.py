@@ -68,8 +68,8 @@ DIRECT = (
         "late-link",
         "all-delivered",
         INTERESTS,
-        "if wanted and key not in neighbour.told:",
-        "if wanted and key not in neighbour.told and touched is not None:",
+        "elif key not in neighbour.telling:",
+        "elif key not in neighbour.telling and touched is not None:",
     ),
     Mutant(
         "wait-for-nobody-absent",
@@ -84,8 +84,16 @@ DIRECT = (
         "awaited-word",
         "confirmed-start",
         INTERESTS,
-        "self._wait(pending, peer, neighbour.sent)",
+        "self._wait(pending, peer, neighbour.sent + 1)",
         "pass",
+    ),
+    Mutant(
+        "confirm-by-the-word-before",
+        "untold",
+        "confirmed-start",
+        INTERESTS,
+        "self._wait(pending, peer, neighbour.sent + 1)",
+        "self._wait(pending, peer, neighbour.sent)",
     ),
     Mutant(
         "wait-for-the-dead",

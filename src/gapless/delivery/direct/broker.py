@@ -90,7 +90,7 @@ class DirectBroker:
         self.by_name: dict[
             tuple[Role, str], int
         ] = {}  # the newest session of each; a client may be called like a broker
-        self.interests = Interests(neighbours)
+        self.interests = Interests(neighbours, self.tuning.unheard_bytes)
         self.routes = RouteIndex()  # by session of a neighbour: what is wanted behind it
         self.index = FilterIndex()  # by session of a client and subscription
         self.holders = Holders(self.tuning.sources_max, settings.names_max)
@@ -360,8 +360,8 @@ class DirectBroker:
     def _too_much_asked(self, peer: Peer) -> str:
         return (
             f"the subscriptions of {peer.session.peer!r} in space {self.settings.name!r} would count more than "
-            f"{self.settings.interest_bytes_max} bytes, each {SUBSCRIPTION_BYTES} and its filter and topic: want less, use another connection, or raise "
-            "interest_bytes_max"
+            f"{self.settings.interest_bytes_max} bytes, each {SUBSCRIPTION_BYTES} and its filter and topic: want less, "
+            "use another connection, or raise interest_bytes_max"
         )
 
     def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: Now) -> None:
