@@ -45,6 +45,7 @@ PUBLIC = [
     "SchemaError",
     "Subscription",
     "TooLarge",
+    "TooManyNames",
     "UnknownSpace",
     "Unreachable",
     "Unsupported",

@@ -227,7 +227,7 @@ class Bus:
 
     async def _publisher(self, space: str, name: str | None, deadline: float | None) -> Publisher:
         leaf = await self._space(space, deadline)
-        return leaf.publisher(name or f"{self.name}.{here().token(3)}")
+        return leaf.publisher(name)
 
     async def publish(
         self,
@@ -243,7 +243,7 @@ class Bus:
         leaf = await self._space(space, deadline)
         publisher = self._own_publishers.get(space)
         if publisher is None or publisher.closed is not None:
-            publisher = self._own_publishers[space] = leaf.publisher(f"{self.name}.{here().token(3)}")
+            publisher = self._own_publishers[space] = leaf.publisher(None)
         receipt = await publisher.send(attributes, body, deadline=limit.left())
         return await receipt.accepted(limit.left())
 

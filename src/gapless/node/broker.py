@@ -214,7 +214,7 @@ class Broker:
         if link.number in space.links:
             raise WireError(f"space {message.space!r} is open on this link already")
         self.channels[link.number, message.channel] = space
-        link.say(Opened(message.channel, space.settings, space.core.newest()))
+        link.say(Opened(message.channel, space.settings, space.core.newest(now())))
         space.session_up(link, message.channel, self.roles[link.number])
 
     def _on_answer(self, link: Link, message: Opened | NotOpened) -> None:
@@ -264,6 +264,7 @@ def settings_of(space: SpaceConfig, cluster: ClusterConfig) -> SpaceSettings:
         attributes_max=cluster.limits.attributes_max,
         attribute_bytes_max=cluster.limits.attribute_bytes_max,
         interest_bytes_max=cluster.limits.interest_bytes_max,
+        names_max=cluster.limits.names_max,
         tuning=CoreTuning(
             window_bytes=space.credit_bytes,
             patience_ms=space.patience_ms,

@@ -33,7 +33,7 @@ from gapless.delivery.direct.messages import (
 )
 from gapless.delivery.flow import Hold, Inbox, Outbox, Waiting
 from gapless.delivery.gate import refusal_of
-from gapless.delivery.memory import Holders, Watermarks
+from gapless.delivery.memory import Holders
 from gapless.delivery.port import (
     Dial,
     Effect,
@@ -57,21 +57,25 @@ from gapless.model.events import Kind
 from gapless.model.types import Source
 
 MILLISECOND = 1_000_000
+AHEAD_MAX = 24 * 3600 * 1000 * MILLISECOND  # of the incarnation of a publisher: clocks may differ by so much
+TOGETHER_MAX = 1_000_000  # so many publishers may be opened after the same newest one
+SUBSCRIPTION_BYTES = 512  # what a subscription counts besides its texts: about what a broker keeps for it
 HEAD_BYTES_MAX = 1 << 20  # how much one message may say of who gets what
 
 
 class Peer:
     """One session: a neighbour or a client."""
 
-    __slots__ = ("asked_bytes", "inbox", "interests", "missed", "outbox", "session")
+    __slots__ = ("asked_bytes", "inbox", "interests", "missed", "outbox", "session", "watched")
 
     def __init__(self, session: Session, window: int) -> None:
         self.session = session
         self.inbox = Inbox(window)
         self.outbox = Outbox()
         self.interests: dict[int | str, Interest] = {}  # by subscription (client) or key (neighbour)
-        self.asked_bytes = 0  # of a client: the length of its interests
+        self.asked_bytes = 0  # of a client: the cost of its subscriptions
         self.missed: dict[int, int] | None = None  # a client too slow to read: what it missed, per subscription
+        self.watched = False  # of a client: a wake is under way that looks whether it reads
 
 
 class DirectBroker:
@@ -86,11 +90,10 @@ class DirectBroker:
         self.by_name: dict[
             tuple[Role, str], int
         ] = {}  # the newest session of each; a client may be called like a broker
-        self.interests = Interests(neighbours)
+        self.interests = Interests(neighbours, self.tuning.unheard_bytes)
         self.routes = RouteIndex()  # by session of a neighbour: what is wanted behind it
         self.index = FilterIndex()  # by session of a client and subscription
-        self.accepted = Watermarks(self.tuning.sources_max)
-        self.holders = Holders(self.tuning.sources_max)
+        self.holders = Holders(self.tuning.sources_max, settings.names_max)
         self.time = 0  # of the last publications accepted
         self.effects: list[Effect] = []
         self.handlers: dict[Role, dict[type[Message], Callable[[Peer, Any, Now], None]]] = {
@@ -162,6 +165,7 @@ class DirectBroker:
         else:
             peer_of = self.peers.get(int(what))
             if peer_of is not None:
+                peer_of.watched = False
                 self._lose_patience(peer_of, now)
         return self._done()
 
@@ -179,9 +183,9 @@ class DirectBroker:
         counts = {"pending": self.interests.unanswered(), "waiting": waiting}
         return {reason: count for reason, count in counts.items() if count}
 
-    def newest(self) -> int:
-        """The highest incarnation of a publisher that came to this broker."""
-        return self.holders.highest
+    def newest(self, now: Now) -> int:
+        """The highest incarnation of a publisher that came to this broker, or could have come by now."""
+        return max(self.holders.highest, now.wall)
 
     # --- publications -----------------------------------------------------------------------------------------------
 
@@ -196,27 +200,42 @@ class DirectBroker:
             self._hang_up(peer.session.id, f"malformed batch: {error}")
             return
         source, first, last = message.batch.source, message.batch.first, message.batch.last
-        refused = refused or self._fenced(source)
+        refused = refused or self._unholdable(peer, source, now)
         if refused is not None:
             self._send(peer.session.id, Reject(source.name, source.incarnation, first, last, *refused))
             self._pay(hold)
             return
-        batch = message.batch.since(self.accepted.of(source))
+        holder = self.holders.take(peer.session.id, source)
+        batch = message.batch.since(holder.accepted)
         if batch is None or batch.rows < message.batch.rows:
             self._drop("offered-twice", message.batch.rows - (batch.rows if batch else 0))
         self._send(peer.session.id, Accept(source.name, source.incarnation, first, last))
         if batch is not None:
-            self.accepted.raise_to(source, last)
+            holder.accepted = last
             self._route(batch.stamped(self._time(now)), peer, hold, now)
         self._pay(hold)
 
-    def _fenced(self, source: Source) -> Refused | None:
-        """The newest holder of a publisher's name is the only one; a broker knows those that came to it."""
+    def _unholdable(self, peer: Peer, source: Source, now: Now) -> Refused | None:
+        """The newest holder of a publisher's name is the only one; a broker knows those that came to it.
+
+        Incarnations are times. One far ahead of them all would make every later publisher look old, and is not taken.
+        """
         if self.holders.has_newer(source):
-            text = f"publisher {source.name!r} has been taken over by a newer holder of the name, or forgotten"
-            return Refused("Fenced", f"{text} after {self.tuning.sources_max} others: open it again to take it over")
-        self.holders.note(source)
+            text = f"publisher {source.name!r} has been taken over by a newer holder of the name"
+            return Refused("Fenced", f"{text}: open it again to take it over")
+        if source.incarnation > max(now.wall + AHEAD_MAX, self.holders.highest + TOGETHER_MAX):
+            text = f"publisher {source.name!r} has the incarnation {source.incarnation}, more than a day ahead of here"
+            return Refused("Refused", f"{text}: put right the clocks of the brokers, and open it again")
+        if not self.holders.admits(peer.session.id, source.name):
+            return Refused("TooManyNames", self._too_many_names(peer))
         return None
+
+    def _too_many_names(self, peer: Peer) -> str:
+        return (
+            f"{peer.session.peer!r} has published under {self.settings.names_max} names in space "
+            f"{self.settings.name!r} since it connected, the most there may be: use fewer names, open another "
+            "connection, or raise names_max"
+        )
 
     def _time(self, now: Now) -> int:
         """The wall clock, but never going back, so that the times of a source do not."""
@@ -267,8 +286,12 @@ class DirectBroker:
             self._miss(peer, message, rows)
         elif peer.outbox.offer(Waiting(message, size, rows, hold, now.at)):
             self._send(peer.session.id, message)
-        elif len(peer.outbox.waiting) == 1 and peer.session.role is Role.CLIENT:
-            self.effects.append(Wake(now.at + self.tuning.patience_ms * MILLISECOND, str(peer.session.id)))
+        elif peer.session.role is Role.CLIENT and not peer.watched:
+            self._watch(peer, now.at + self.tuning.patience_ms * MILLISECOND)
+
+    def _watch(self, peer: Peer, at: int) -> None:
+        peer.watched = True
+        self.effects.append(Wake(at, str(peer.session.id)))
 
     def on_credit(self, peer: Peer, message: Credit, now: Now) -> None:
         """There is room again: own up to what was missed, and go on."""
@@ -286,7 +309,7 @@ class DirectBroker:
             return
         until = peer.outbox.waiting[0].since + self.tuning.patience_ms * MILLISECOND
         if now.at < until:
-            self.effects.append(Wake(until, str(peer.session.id)))
+            self._watch(peer, until)
             return
         peer.missed = {}
         for item in peer.outbox.clear():
@@ -316,7 +339,8 @@ class DirectBroker:
         interest asked for, stop when that one ends, and begin again: delivering that is a start with a gap behind.
         """
         number = message.subscription
-        if peer.asked_bytes + len(message.filter) + len(message.topic) > self.settings.interest_bytes_max:
+        cost = SUBSCRIPTION_BYTES + len(message.filter) + len(message.topic)
+        if peer.asked_bytes + cost > self.settings.interest_bytes_max:
             self._send(peer.session.id, Decline(number, "TooLarge", self._too_much_asked(peer)))
             return
         try:
@@ -328,16 +352,16 @@ class DirectBroker:
             self._hang_up(peer.session.id, f"subscribed under the number {number}, which is taken or not one")
             return
         peer.interests[number] = interest
-        peer.asked_bytes += interest.size
+        peer.asked_bytes += SUBSCRIPTION_BYTES + interest.size
         self.interests.hold(interest, LOCAL)
         self.interests.change((interest.key,))
         self.interests.ask(Asked(peer.session.id, number), LOCAL)
 
     def _too_much_asked(self, peer: Peer) -> str:
         return (
-            f"the filters and topics of {peer.session.peer!r} in space {self.settings.name!r} would be longer than "
-            f"{self.settings.interest_bytes_max} bytes together: want less, use another connection, or raise "
-            "interest_bytes_max"
+            f"the subscriptions of {peer.session.peer!r} in space {self.settings.name!r} would count more than "
+            f"{self.settings.interest_bytes_max} bytes, each {SUBSCRIPTION_BYTES} and its filter and topic: want less, "
+            "use another connection, or raise interest_bytes_max"
         )
 
     def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: Now) -> None:
@@ -345,7 +369,7 @@ class DirectBroker:
         interest = peer.interests.pop(message.subscription, None)
         if interest is None:
             return
-        peer.asked_bytes -= interest.size
+        peer.asked_bytes -= SUBSCRIPTION_BYTES + interest.size
         self.interests.forget_one(Asked(peer.session.id, message.subscription))
         self.index.remove_owner((peer.session.id, message.subscription))
         self.interests.drop(interest.key, LOCAL)
@@ -412,6 +436,7 @@ class DirectBroker:
                 self.index.remove_owner((session, number))
             self.interests.drop(interest.key, holder)
         self.interests.forget(session)
+        self.holders.leave(session)
         if broker:
             self.interests.fall(peer.session.peer)
         self.interests.change([interest.key for interest in peer.interests.values()])
