@@ -65,10 +65,11 @@ def test_an_application_that_stands_still() -> None:
         async with gapless.connect(overlay.servers) as bus:
             await bus.publish(SPACE, {"n": 1})
             overlay.pause("app")
+            before = list(got)
             await bus.publish(SPACE, {"n": 2})
             await overlay.advance(20)
             await bus.publish(SPACE, {"n": 3})
-            assert got == []
+            assert got == before
             overlay.resume("app")
             await overlay.settle()
             await bus.publish(SPACE, {"n": 4})

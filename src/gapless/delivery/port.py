@@ -55,6 +55,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     patience_ms: int = 1000  # how long data waits for a subscriber that does not read before it is dropped (direct)
     grace_ms: int = 5000  # how long a broker that starts waits for its neighbours before it confirms without them
     unheard_bytes: int = 1 << 20  # of what is wanted, so much may be under way to a neighbour at a time
+    cover_piece: int = 256  # how many interests are looked at in one go for what covers them
     sources_max: int = 1 << 16  # how many sources are remembered for the test of order and repetition
 
 

@@ -19,7 +19,7 @@ from gapless.filters.index.lists import Register
 from gapless.filters.index.store import Store
 from gapless.filters.interest import Interest
 
-PIECE: Final = 256  # interests looked at in one go
+PIECE: Final = 256
 NEVER: Final = "\0"  # the key of nobody: it covers what can never be true, and is not told
 SEARCHED_MAX: Final = 4096  # told ones up to which every newcomer is asked what it covers; beyond, only wide ones are
 
@@ -40,7 +40,8 @@ class _Release(NamedTuple):
 class Cover:
     """Interests by key, and those of them that are told."""
 
-    def __init__(self) -> None:
+    def __init__(self, piece: int = PIECE) -> None:
+        self.piece = piece  # how many are looked at in one go
         self.told: dict[str, Interest] = {}
         self.touched: dict[str, None] = {}  # told or no longer told since somebody looked
         self._under: dict[str, str] = {}  # of each that is not told, who covers it,
@@ -86,8 +87,9 @@ class Cover:
             self._untell(key)
         self.work()
 
-    def work(self, pieces: int = PIECE) -> None:
+    def work(self, pieces: int = 0) -> None:
         """Go on with what is left to do."""
+        pieces = pieces or self.piece
         while self._tasks and pieces > 0:
             task = self._tasks[0]
             done = self._absorb(task) if isinstance(task, _Absorb) else self._release(task.wide)

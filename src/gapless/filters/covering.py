@@ -11,7 +11,17 @@ from math import inf
 from typing import Any, Final
 
 from gapless.filters.evaluate import decider
-from gapless.filters.index.clauses import Clause, Gauge, Leaf, Range, Shape, clause_of, clauses_of, range_of
+from gapless.filters.index.clauses import (
+    Clause,
+    Gauge,
+    Leaf,
+    Range,
+    Shape,
+    clause_of,
+    clauses_of,
+    plain_start,
+    range_of,
+)
 from gapless.filters.index.lists import Register
 from gapless.filters.interest import Interest
 from gapless.filters.like import split_pattern
@@ -68,6 +78,7 @@ class Facts:
         self.leaves = frozenset(leaves)
         self.patterns = [leaf for leaf in leaves if isinstance(leaf, TopicPattern)]
         self.heads = [head for leaf in leaves if (head := head_of(leaf)) is not None]
+        self.tails = [tail for leaf in leaves if (tail := tail_of(leaf)) is not None]
         self.ranges: dict[Gauge, Range] = {}
         for asked in clause.ranges:
             self._learn(asked)
@@ -189,6 +200,8 @@ class Facts:
             return text if kind == "text" else text[:shape] if kind == "head" else text[-shape:]
         if kind == "head":
             return next((head[:shape] for mine, head, _ in self.heads if mine == name and len(head) >= shape), None)
+        if kind == "tail":
+            return next((tail[-shape:] for mine, tail in self.tails if mine == name and len(tail) >= shape), None)
         return None
 
     def _levels(self, shape: Shape) -> str | None:
@@ -206,9 +219,18 @@ def head_of(leaf: Leaf) -> tuple[str, str, bool] | None:
     if not isinstance(leaf, Like) or leaf.negated or not isinstance(leaf.operand, Identifier):
         return None
     pieces = split_pattern(leaf.pattern, leaf.escape)
-    first = pieces[0]
-    head = "".join(first[: first.index("")] if "" in first else first)
-    return (leaf.operand.name, head, len(pieces) == 2 and len(head) == len(first) and not pieces[1]) if head else None
+    head = plain_start(pieces[0])
+    return (
+        (leaf.operand.name, head, len(pieces) == 2 and len(head) == len(pieces[0]) and not pieces[1]) if head else None
+    )
+
+
+def tail_of(leaf: Leaf) -> tuple[str, str] | None:
+    """Attribute and the characters with which a LIKE says it ends."""
+    if not isinstance(leaf, Like) or leaf.negated or not isinstance(leaf.operand, Identifier):
+        return None
+    tail = plain_start(split_pattern(leaf.pattern, leaf.escape)[-1][::-1])[::-1]
+    return (leaf.operand.name, tail) if tail else None
 
 
 def pattern_covers(wide: TopicPattern, narrow: TopicPattern) -> bool:

@@ -90,7 +90,8 @@ class DirectBroker:
         self.by_name: dict[
             tuple[Role, str], int
         ] = {}  # the newest session of each; a client may be called like a broker
-        self.interests = Interests(neighbours, self.tuning.unheard_bytes)
+        self.interests = Interests(neighbours, self.tuning.unheard_bytes, self.tuning.cover_piece)
+        self.working = False  # a wake for what is left to do with interests is under way
         self.routes = RouteIndex()  # by session of a neighbour: what is wanted behind it
         self.index = FilterIndex()  # by session of a client and subscription
         self.holders = Holders(self.tuning.sources_max, settings.names_max)
@@ -119,13 +120,13 @@ class DirectBroker:
         self.effects.extend(Dial(peer) for peer in self.dials)
         if self.interests.expected:
             self.effects.append(Wake(now.at + self.tuning.grace_ms * MILLISECOND, "grace"))
-        return self._done()
+        return self._done(now)
 
     def on_session_up(self, session: Session, now: Now) -> Effects:
         """A neighbour or a client is there: tell it what it may send and, a neighbour, what is wanted."""
         if session.role is Role.BROKER and session.peer not in self.interests.neighbours:
             self._hang_up(session.id, f"broker {session.peer!r} is not a neighbour of {self.me!r} in this tree")
-            return self._done()
+            return self._done(now)
         name = (session.role, session.peer)
         if name in self.by_name:
             self._part(self.by_name[name])
@@ -134,40 +135,42 @@ class DirectBroker:
         self._send(session.id, Credit(self.tuning.window_bytes))
         if session.role is Role.BROKER:
             self.interests.rise(session.peer)
-            self.interests.change()
-        return self._done()
+        return self._done(now)
 
     def on_session_down(self, session: int, now: Now) -> Effects:
         """Whoever is behind it is out of reach."""
         if session in self.peers:
             self._part(session)
-        return self._done()
+        return self._done(now)
 
     def on_message(self, session: int, message: Message, now: Now) -> Effects:
         """Hand a message to its handler."""
         peer = self.peers.get(session)
         if peer is None:
             self._drop("old-session", 1)
-            return self._done()
+            return self._done(now)
         role = peer.session.role
         handle = self.handlers[role].get(type(message))
         if handle is None:
             self._hang_up(session, f"a {role} does not send {type(message).__name__}")
         else:
             handle(peer, message, now)
-        return self._done()
+        return self._done(now)
 
     def on_wake(self, what: str, now: Now) -> Effects:
-        """Time is up: for neighbours that never came, or for a client that does not read."""
+        """Time is up: for neighbours that never came, for work left undone, for a client that does not read."""
         if what == "grace":
             for peer in tuple(self.interests.expected):
                 self.interests.fall(peer)
+        elif what == "covers":
+            self.working = False
+            self.interests.work()
         else:
             peer_of = self.peers.get(int(what))
             if peer_of is not None:
                 peer_of.watched = False
                 self._lose_patience(peer_of, now)
-        return self._done()
+        return self._done(now)
 
     def on_stored(self, then: str, now: Now) -> Effects:
         """Never asked for: `direct` stores nothing."""
@@ -180,7 +183,7 @@ class DirectBroker:
     def held(self) -> dict[str, int]:
         """Confirmations not given, publications not sent."""
         waiting = sum(len(peer.outbox.waiting) for peer in self.peers.values())
-        counts = {"pending": self.interests.unanswered(), "waiting": waiting}
+        counts = {"pending": self.interests.unanswered(), "waiting": waiting, "covers": int(self.interests.busy)}
         return {reason: count for reason, count in counts.items() if count}
 
     def newest(self, now: Now) -> int:
@@ -454,7 +457,10 @@ class DirectBroker:
     def _drop(self, reason: str, count: int) -> None:
         self.effects.append(Note(Kind.DROPPED, {"reason": reason, "count": count}))
 
-    def _done(self) -> Effects:
+    def _done(self, now: Now) -> Effects:
+        if self.interests.busy and not self.working:
+            self.working = True
+            self.effects.append(Wake(now.at, "covers"))
         for name, want in self.interests.wants():
             self._send(self.by_name[Role.BROKER, name], want)
         for pending in self.interests.answered():

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from gapless.delivery.direct.messages import Want
 from gapless.delivery.port import Tuning
-from gapless.filters import Interest
+from gapless.filters import Cover, Interest
 
 WANT_BYTES = 64 << 10  # about how much of a change goes into one message, well below the limit of a frame
 UNHEARD_BYTES = Tuning().unheard_bytes
+PIECE = Tuning().cover_piece
 Texts = tuple[str, str]
 LOCAL = ""  # the holder that stands for all clients of this broker
 
@@ -27,7 +28,19 @@ class Asked(NamedTuple):
 class Neighbour:
     """What one neighbour has been told, in this session, and what it is still to be told."""
 
-    __slots__ = ("due", "exceptions", "held", "more", "sent", "telling", "told", "touched", "unheard", "unheard_bytes")
+    __slots__ = (
+        "due",
+        "exceptions",
+        "held",
+        "more",
+        "sent",
+        "taking_back",
+        "telling",
+        "told",
+        "touched",
+        "unheard",
+        "unheard_bytes",
+    )
 
     def __init__(self) -> None:
         self.told: dict[str, Interest] = {}
@@ -37,6 +50,7 @@ class Neighbour:
         self.due = True  # another Want is waited for, be it empty
         self.touched: dict[str, None] = {}  # what has changed and is to be told by the next Want
         self.telling: dict[str, None] = {}  # what is still to be told by the last Want, which goes out in parts
+        self.taking_back: dict[str, None] = {}  # and of that, what it is to know no more
         self.more = False  # the last part of it that was sent was not its last
         self.unheard: deque[int] = deque()  # the sizes of the messages under way
         self.unheard_bytes = 0
@@ -70,10 +84,12 @@ class Pending:
 class Interests:
     """The interests behind each neighbour and of the own clients, and what each neighbour must therefore be told.
 
-    A neighbour is told of an interest while anybody but itself holds it. Neighbours are named by their broker ids.
+    A neighbour is told the fewest interests that cover all which anybody but itself holds. While it is told of changes
+    it may know too many, but never too few: what takes the place of others is told before they are taken back.
+    Neighbours are named by their broker ids.
     """
 
-    def __init__(self, neighbours: Iterable[str], unheard_bytes: int = UNHEARD_BYTES) -> None:
+    def __init__(self, neighbours: Iterable[str], unheard_bytes: int = UNHEARD_BYTES, piece: int = PIECE) -> None:
         self.neighbours = tuple(neighbours)
         self.unheard_bytes = unheard_bytes
         self.part_bytes = min(WANT_BYTES, unheard_bytes)
@@ -81,6 +97,7 @@ class Interests:
         self.expected = dict.fromkeys(self.neighbours)  # not seen since the start, and still waited for
         self.holders: dict[str, dict[str, int]] = {}  # interest -> who holds it, how often
         self.known: dict[str, Interest] = {}
+        self.covers: dict[str, Cover] = {peer: Cover(piece) for peer in self.neighbours}
         self.pending: dict[int, dict[int, Pending]] = {}  # by session and number
         self.waiting: dict[str, dict[Pending, int]] = {peer: {} for peer in self.neighbours}  # for Wants of what number
         self.over: list[Pending] = []  # whose wait is over
@@ -100,7 +117,8 @@ class Interests:
 
     def rise(self, peer: str) -> None:
         """A session with a neighbour has opened: it knows nothing yet."""
-        self.up[peer] = Neighbour()
+        neighbour = self.up[peer] = Neighbour()
+        neighbour.touched = dict.fromkeys(self.covers[peer].told)
         self.expected.pop(peer, None)
 
     def fall(self, peer: str) -> None:
@@ -112,20 +130,42 @@ class Interests:
             self._settle(pending, (peer,))
 
     def change(self, touched: Iterable[str] | None = None) -> None:
-        """Note what each neighbour must be told after these interests (None: all) have changed hands.
-
-        Of what comes and goes before a neighbour can be told, it is told nothing, and nothing is kept.
-        """
+        """Note what each neighbour must be told after these interests (None: all) have changed hands."""
         keys = tuple(dict.fromkeys(self.holders if touched is None else touched))
-        for peer, neighbour in self.up.items():
+        for peer, cover in self.covers.items():
             for key in keys:
-                if self._is_wanted(key, peer) == (key in neighbour.told):
-                    neighbour.touched.pop(key, None)
-                elif key not in neighbour.telling:
-                    neighbour.touched[key] = None
+                wanted = self._is_wanted(key, peer)
+                if wanted and key not in cover:
+                    cover.add(self.known[key])
+                elif not wanted and key in cover:
+                    cover.remove(key)
+            self._note(peer, cover)
         for key in keys:
             if not self.holders.get(key, True):
                 del self.holders[key], self.known[key]
+
+    @property
+    def busy(self) -> bool:
+        """Whether neighbours are told more than need be, and `work` would help."""
+        return any(cover.busy for cover in self.covers.values())
+
+    def work(self) -> None:
+        """Go on with making what is told less."""
+        for peer, cover in self.covers.items():
+            cover.work()
+            self._note(peer, cover)
+
+    def _note(self, peer: str, cover: Cover) -> None:
+        """Of what comes and goes before a neighbour can be told, it is told nothing, and nothing is kept."""
+        touched, cover.touched = cover.touched, {}
+        neighbour = self.up.get(peer)
+        if neighbour is None:
+            return
+        for key in touched:
+            if (key in cover.told) == (key in neighbour.told):
+                neighbour.touched.pop(key, None)
+            elif key not in neighbour.telling:
+                neighbour.touched[key] = None
 
     def _is_wanted(self, key: str, peer: str) -> bool:
         """Whether anybody but this neighbour holds the interest."""
@@ -142,26 +182,31 @@ class Interests:
                 yield peer, want
 
     def _part(self, peer: str, neighbour: Neighbour) -> tuple[Want, int]:
-        """As much of the last Want as fits one message, and its size: what is wanted now and what is no more."""
+        """As much of the last Want as fits one message, and its size: first what is added, then what is taken back."""
+        told = self.covers[peer].told
         add: list[Texts] = []
         remove: list[Texts] = []
         size = 8
-        told = []
-        for key in neighbour.telling:
-            if size >= self.part_bytes + 8:
-                break
-            told.append(key)
-            wanted = self._is_wanted(key, peer)
-            if wanted and key not in neighbour.told:
-                neighbour.told[key] = self.known[key]
-                add.append(self.known[key].texts)
+        while neighbour.telling and size < self.part_bytes + 8:
+            key = next(iter(neighbour.telling))
+            del neighbour.telling[key]
+            if key not in told:
+                neighbour.taking_back[key] = None
+            elif key not in neighbour.told:
+                neighbour.told[key] = told[key]
+                add.append(told[key].texts)
                 size += 8 + sum(map(len, add[-1]))
-            elif not wanted and key in neighbour.told:
+        if not neighbour.telling and neighbour.touched:
+            # What takes their place may be among what the next Want adds.
+            neighbour.touched.update(neighbour.taking_back)
+            neighbour.taking_back = {}
+        while not neighbour.telling and neighbour.taking_back and size < self.part_bytes + 8:
+            key = next(iter(neighbour.taking_back))
+            del neighbour.taking_back[key]
+            if key not in told and key in neighbour.told:
                 remove.append(neighbour.told.pop(key).texts)
                 size += 8 + sum(map(len, remove[-1]))
-        for key in told:
-            del neighbour.telling[key]
-        neighbour.more = bool(neighbour.telling)
+        neighbour.more = bool(neighbour.telling or neighbour.taking_back)
         return Want(neighbour.sent, tuple(add), tuple(remove), neighbour.more), size
 
     def heard(self, peer: str) -> bool:

@@ -237,12 +237,12 @@ def _add_equality(places: list[Place], leaf: Comparison, name: str) -> None:
 
 def _add_affix(places: list[Place], leaf: Leaf, name: str, pieces: list[list[str]]) -> None:
     """The characters before the first wildcard, or else those behind the last."""
-    head = _plain_start(pieces[0])
+    head = plain_start(pieces[0])
     if head:
         exact = len(pieces) == 2 and len(head) == len(pieces[0]) and not pieces[1] and len(head) <= AFFIX_MAX
         places.append(_affix("head", name, head[:AFFIX_MAX], leaf, exact))
         return
-    tail = _plain_start(pieces[-1][::-1])[::-1]
+    tail = plain_start(pieces[-1][::-1])[::-1]
     if tail and len(pieces) > 1:
         exact = len(pieces) == 2 and len(tail) == len(pieces[1]) and not pieces[0] and len(tail) <= AFFIX_MAX
         places.append(_affix("tail", name, tail[-AFFIX_MAX:], leaf, exact))
@@ -252,7 +252,8 @@ def _affix(kind: str, name: str, text: str, leaf: Leaf, exact: bool) -> Place:
     return Place((Key(kind, name, len(text), text),), leaf, exact)
 
 
-def _plain_start(piece: list[str]) -> str:
+def plain_start(piece: list[str]) -> str:
+    """The characters of a piece of a pattern before the first that may be any."""
     return "".join(piece[: piece.index("")] if "" in piece else piece)
 
 
