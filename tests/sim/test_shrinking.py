@@ -16,6 +16,7 @@ from gapless.delivery.direct import leaf
 from gapless.model.errors import ConfigError
 from gapless.sim.draw import random_scenario
 from gapless.sim.run import run
+from gapless.sim.scenario import Topology
 from gapless.sim.scenario_file import check_scenario, scenario_of, write_scenario
 from gapless.sim.shrink import PASSES, Reason, Size, shrink
 from gapless.sim.simpler import tidied
@@ -169,7 +170,9 @@ def test_brokers_melt_into_their_parents() -> None:
 
 
 def test_a_plain_topology_is_the_same_one() -> None:
-    """Brokers in a row that are called so give the run that they gave before."""
+    """Parents that are written down, and brokers in a row that are called so, give the run that they gave before."""
+    drawn = replace(chain(), topology=Topology(shape="random", size=7))
+    assert run(plain_topology(drawn, 3), 3).digest == run(drawn, 3).digest
     scenario = plain_topology(replace(chain(), client=chain().client[::-1]), 1)
     assert plain_shape(scenario).topology.shape == "chain"
     assert run(plain_shape(scenario), 1).digest == run(scenario, 1).digest
