@@ -7,7 +7,7 @@ from gapless.sim.explore.world import Client, SmallWorld
 
 TWO = ("b0", "b1 b0")
 THREE = ("b0", "b1 b0", "b2 b1")
-ONE_ROOM = Tuning(window_bytes=100)  # one publication fills it
+ONE_ROOM = Tuning(window_bytes=10)  # one publication fills it
 PUBLISH = ("publish p n=1", "publish p n=2")
 LATER = ("subscribe late n > 0",)
 AGAIN = ("publish q n=3",)
@@ -42,8 +42,9 @@ WORLDS: dict[str, SmallWorld] = {
         ),
     ),
     "share": SmallWorld(
-        about="two clients want the same and one of them stops wanting it, while publications are under way",
+        about="two clients want the same and one of them stops wanting it, while publications fill the room there is",
         brokers=TWO,
+        tuning=ONE_ROOM,
         client=(
             _there("unsubscribe s"),
             Client(name="c3", servers=("b1",), first=("subscribe t n > 0",)),
