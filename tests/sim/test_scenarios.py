@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gapless.sim.draw import random_scenario
 from gapless.sim.run import run
 from gapless.sim.scenario_file import read_scenario
 
@@ -68,3 +69,10 @@ def test_every_kept_seed_says_what_it_showed() -> None:
         path.name for path in SEEDS.glob("*.toml") if path.name != "seeds.toml"
     )
     assert all(len(entry["showed"].split()) > 5 for entry in ONCE)
+
+
+def test_no_world_is_drawn_in_which_patience_is_shorter_than_the_way() -> None:
+    """A broker waits for a subscriber's credit at least as long as publications there and credit back can take."""
+    for seed in range(300):
+        scenario = random_scenario("direct", seed)
+        assert scenario.tuning.patience_ms > 2 * scenario.network.way_ms_max

@@ -22,6 +22,7 @@ LOAD_MS = 2000  # for so long, about, publishers publish
 LATER_MS = 600  # and so long those do that begin when all has settled
 SETTLE_MS = 3000
 BOUND_MS = 3000
+WAYS = 4  # over the slowest path that any patience outlasts: credit comes back within two, if nothing is wrong
 PATIENT_MS = 700  # without faults nobody waits for so long
 
 ATTRIBUTES: dict[str, tuple[Any, ...]] = {
@@ -147,9 +148,12 @@ class _Draw:
         random = self.random
         return Tuning(
             window_bytes=random.choice((500, 500, 1500, 4000, 16_000, 4 << 20)),
-            patience_ms=random.choice((50, 200, 1000)) if self.faulty else PATIENT_MS,
+            patience_ms=max(random.choice((50, 200, 1000)), self.network.way_ms_max * WAYS)
+            if self.faulty
+            else PATIENT_MS,
             grace_ms=random.choice((1200, 3000)) if self.faulty else BOUND_MS,
             sources_max=random.choice((256, 1 << 16)),
+            cover_piece=self.pacing.choice((1, 3, 256)),
             unheard_bytes=self.pacing.choice((1, 100, 1 << 20)),
         )
 
@@ -260,6 +264,8 @@ class _Draw:
         """A subscriber with some filter; small numbers of filters make some equal."""
         random = self.random
         few: Sequence[str] = FILTERS if random.random() < 0.7 else FILTERS[:3]
+        if random.random() < 0.7:
+            few = few[1:]  # what covers everything leaves nothing else to be told
         asked = (random.choice(self.spaces), random.choice(few).format(n=random.randint(1, 4)), random.choice(TOPICS))
         if self.asked and random.random() < 0.3:
             asked = random.choice(self.asked)  # the same as somebody else

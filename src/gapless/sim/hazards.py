@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from gapless.delivery.port import Answer, Core, Effects, Message, Note, Role, Send, Unknown
+from gapless.filters import Interest
+from gapless.filters.covering import covers
 from gapless.model.events import Kind
 from gapless.sim.host import Host, Watcher
 from gapless.sim.network import End
@@ -28,6 +31,8 @@ DIRECT_HAZARDS: dict[str, str] = {
     "gone-with-credit": "somebody goes for whom publications wait",
     "unsubscribed-in-flight": "publications arrive for a subscription that has ended",
     "shared-interest": "a subscription ends while others have the same interest",
+    "covered": "a subscription comes that wider ones cover, and neighbours need not be told",
+    "uncovered": "a wide interest goes that covered narrow ones",
     "unknown": "a session ends while publications are under way",
     "fenced": "an older holder of a publisher's name publishes after a newer one",
     "offered-twice": "publications are offered again that a broker has accepted",
@@ -123,6 +128,8 @@ class DirectWatcher:
 
     def on_want(self, host: Host, core: Any, end: End, message: Any, effects: Effects) -> None:
         """A neighbour tells what is wanted behind it."""
+        if message.add and message.remove and any(map(_covers, product(message.remove, message.add))):
+            self.see("uncovered")
         if message.number == 1:
             if message.add:
                 self.see("late-link")
@@ -131,6 +138,9 @@ class DirectWatcher:
 
     def on_subscribe(self, host: Host, core: Any, end: End, message: Any, effects: Effects) -> None:
         """A client wants something."""
+        key = Interest.parse(message.filter, message.topic).key
+        if any(key in cover and key not in cover.told for cover in core.interests.covers.values()):
+            self.see("covered")
         if core.interests.expected:
             self.see("awaited-neighbour")
         elif not any(isinstance(effect, Send) and effect.session == end.session for effect in effects):
@@ -152,6 +162,11 @@ class DirectWatcher:
         """A broker confirms."""
         if message.exceptions:
             self.see("out-of-reach")
+
+
+def _covers(pair: tuple[tuple[str, str], tuple[str, str]]) -> bool:
+    wide, narrow = pair
+    return covers(Interest.parse(*wide), Interest.parse(*narrow))
 
 
 def _dropped(effects: Effects, reason: str) -> bool:

@@ -17,6 +17,8 @@ from gapless.model.errors import ConfigError
 BROKER = "gapless.delivery.direct.broker"
 LEAF = "gapless.delivery.direct.leaf"
 INTERESTS = "gapless.delivery.direct.interests"
+COVER = "gapless.filters.cover"
+COVERING = "gapless.filters.covering"
 
 
 class Mutant(NamedTuple):
@@ -68,8 +70,8 @@ DIRECT = (
         "late-link",
         "all-delivered",
         INTERESTS,
-        "elif key not in neighbour.telling:",
-        "elif key not in neighbour.telling and touched is not None:",
+        "neighbour.touched = dict.fromkeys(self.covers[peer].told)",
+        "neighbour.touched = dict.fromkeys(())",
     ),
     Mutant(
         "wait-for-nobody-absent",
@@ -171,6 +173,22 @@ DIRECT = (
         "        if not holders[holder]:\n"
         "            del holders[holder]\n",
         "        self.holders.get(key, {}).pop(holder, None)\n",
+    ),
+    Mutant(
+        "anything-numeric-covers",
+        "covered",
+        "all-delivered",
+        COVERING,
+        "return asked.low <= known.low and known.high <= asked.high",
+        "return asked.low <= known.high and known.low <= asked.high",
+    ),
+    Mutant(
+        "forget-what-was-covered",
+        "uncovered",
+        "all-delivered",
+        COVER,
+        "            del self._under[key]\n            self._place(interest)\n",
+        "            del self._under[key]\n",
     ),
     Mutant(
         "unknown-is-refused",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
+from math import ceil
 from random import Random
 from typing import Protocol
 
@@ -27,6 +28,11 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     timeout_ms: int = 300  # an attempt to reach a peer that is not answered
     store_ms: float = 3.0  # until a record is durable
     codec: bool = False  # every message is encoded and decoded
+
+    @property
+    def way_ms_max(self) -> int:
+        """The longest that a message is under way when nothing is wrong."""
+        return ceil(2 * self.latency_ms * (1 + self.jitter))
 
 
 class Signal(Enum):
