@@ -47,7 +47,7 @@ class Cover:
         self._under: dict[str, str] = {}  # of each that is not told, who covers it,
         self._over: dict[str, dict[str, Interest]] = {}  # and the other way round
         self._leaving: dict[str, None] = {}  # told, but not asked for any more
-        self._tasks: deque[_Absorb | _Release] = deque()
+        self.tasks: deque[_Absorb | _Release] = deque()
         self._store = Store(whole=True)
         self._entries = Register()
         self._first: dict[int, int] = {}
@@ -62,7 +62,7 @@ class Cover:
     @property
     def busy(self) -> bool:
         """Whether more is told than need be, and `work` would help."""
-        return bool(self._tasks)
+        return bool(self.tasks)
 
     def add(self, interest: Interest) -> None:
         """One more, which is not there yet."""
@@ -82,7 +82,7 @@ class Cover:
             del self._over[wide][key]
         elif self._over.get(key):
             self._leaving[key] = None
-            self._tasks.append(_Release(key))
+            self.tasks.append(_Release(key))
         else:
             self._untell(key)
         self.work()
@@ -90,11 +90,11 @@ class Cover:
     def work(self, pieces: int = 0) -> None:
         """Go on with what is left to do."""
         pieces = pieces or self.piece
-        while self._tasks and pieces > 0:
-            task = self._tasks[0]
+        while self.tasks and pieces > 0:
+            task = self.tasks[0]
             done = self._absorb(task) if isinstance(task, _Absorb) else self._release(task.wide)
             if done:
-                self._tasks.popleft()
+                self.tasks.popleft()
             pieces -= 1
 
     def _place(self, interest: Interest) -> None:
@@ -128,7 +128,7 @@ class Cover:
         self.told[key] = interest
         self.touched[key] = None
         if narrow:
-            self._tasks.append(_Absorb(key, iter(narrow)))
+            self.tasks.append(_Absorb(key, iter(narrow)))
 
     def _untell(self, key: str) -> None:
         entry = self._entries.numbers[key]

@@ -140,6 +140,7 @@ class Batch:
         self.data = data
         self.head = bytes(data[:HEADER_SIZE]) if head is None else head
         self.header: Header = read_header(self.head)
+        self._valid = False  # every byte has been checked
 
     @property
     def rows(self) -> int:
@@ -178,7 +179,9 @@ class Batch:
         """The same batch with the time of its acceptance; the other bytes are shared."""
         head = bytearray(self.head)
         head[TIME_OFFSET : TIME_OFFSET + 8] = time.to_bytes(8, "little", signed=True)
-        return Batch(self.data, bytes(head))
+        stamped = Batch(self.data, bytes(head))
+        stamped._valid = self._valid
+        return stamped
 
     @cached_property
     def source(self) -> Source:
@@ -274,6 +277,8 @@ class Batch:
 
     def validate(self) -> None:
         """Check every byte once, at the gate: what passes is trusted from then on. Raises WireError."""
+        if self._valid:
+            return
         source = self.source
         if not source.name:
             raise WireError("a batch names no source")
@@ -288,6 +293,7 @@ class Batch:
             if len(several) > 1 and bool((values_in_rows(several, self.rows) > 1).any()):
                 raise WireError(f"attribute {name!r} has two values in one row")
         bodies.check("the bodies")
+        self._valid = True
 
     def take(self, rows: Rows) -> Batch:
         """These rows alone, in this (rising) order; the seqs stay what they are."""

@@ -147,7 +147,7 @@ class Interests:
     @property
     def busy(self) -> bool:
         """Whether neighbours are told more than need be, and `work` would help."""
-        return any(cover.busy for cover in self.covers.values())
+        return any(cover.tasks for cover in self.covers.values())
 
     def work(self) -> None:
         """Go on with making what is told less."""
