@@ -5,6 +5,7 @@ python [-O] -m gapless.sim.worker DELIVERY [MUTANT]
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 
@@ -67,6 +68,7 @@ def result_of(delivery: str, seed: int) -> Result:
 
 def main(arguments: list[str]) -> None:
     """Answer seed after seed until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is told to all processes, and one of them answers
     delivery = arguments[0]
     if len(arguments) > 1:
         become(mutant_named(delivery, arguments[1]))
