@@ -10,8 +10,8 @@ import pytest
 from gapless.cli.benches.load import Checks, Load
 from gapless.cli.benches.rates import CASES
 from gapless.cli.main import main
-from gapless.model.batch import Batch
 from gapless.model.arrow import batch_of_table
+from gapless.model.batch import Batch
 from gapless.model.types import Source
 
 
