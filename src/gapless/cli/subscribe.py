@@ -114,8 +114,10 @@ def _print_all(subscription: Subscription, arguments: argparse.Namespace, standi
     while left is None or left > 0:
         standing.look()
         rest = LOOK_S if until is None else min(until - time.monotonic(), LOOK_S)
+        if rest <= 0:
+            break  # however much there still is: a busy space would never let it end
         try:
-            some = subscription.some(max(rest, 0))
+            some = subscription.some(rest)
         except DeadlineExceeded:
             if rest < LOOK_S:
                 break
