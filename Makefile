@@ -15,10 +15,16 @@ DELIVERY ?= direct
 SEEDS ?= 0:2000
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
-.PHONY: help setup demo test check lint fix soak bench lock wheel clean
+# How long bench-peers takes each measurement, how often it takes all of them, whom alone, and where it writes them.
+SECONDS ?= 6
+PAIRS ?= 5
+ONLY ?=
+PEERS_JSON ?= out/bench-peers.json
+
+.PHONY: help setup demo test check lint fix soak bench bench-layouts bench-peers lock wheel clean
 
 help: ## list everything one can do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## make .venv with the locked dependencies and the project; the others do it by themselves
 
@@ -51,6 +57,12 @@ soak: $(READY) ## simulate many worlds with faults (DELIVERY=direct SEEDS=0:2000
 
 bench: $(READY) ## measure this machine, then Gapless on it
 	@$(BIN)/gapless bench
+
+bench-layouts: $(READY) ## our layout of a batch beside Arrow's and msgpack, two minutes
+	@$(BIN)/python -m bench.layouts
+
+bench-peers: $(READY) ## Gapless and other brokers side by side, about ten minutes (SECONDS=6 PAIRS=5)
+	@$(BIN)/python -m bench.peers --seconds $(SECONDS) --pairs $(PAIRS) --only "$(ONLY)" --json $(PEERS_JSON)
 
 lock: $(READY) ## choose the newest allowed dependencies and write requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade \

@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.node.processes import PATIENCE_S, Process, environment
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.house import rules
 
 pytestmark = pytest.mark.house
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 CORES = ("delivery", "topology", "overlay", "filters", "model")
 BELOW_THE_FRONT_DOOR = (*CORES, "node", "sim", "client")
-ENTRANCES = ("gapless", "gapless.cli.main", "gapless.__main__", "pyspark_gapless")
+ENTRANCES = ("gapless", "gapless.cli.main", "gapless.__main__", "gapless.testing.plugin", "pyspark_gapless")
 
 # What `import gapless` offers. A name more or less is a change of what people may rely on: say so in CHANGELOG.md.
 PUBLIC = [
@@ -44,6 +45,7 @@ PUBLIC = [
     "SchemaError",
     "Subscription",
     "TooLarge",
+    "TooManyNames",
     "UnknownSpace",
     "Unreachable",
     "Unsupported",
@@ -206,8 +208,8 @@ assert threading.active_count() == 1
 def test_help_names_every_target() -> None:
     """`make help` lists every target people are meant to use."""
     makefile = (ROOT / "Makefile").read_text()
-    listed = re.findall(r"^([a-z]+):.*## \S", makefile, re.MULTILINE)
-    promised = ["help", "setup", "demo", "test", "check", "soak", "bench", "lock", "clean"]
+    listed = re.findall(r"^([a-z-]+):.*## \S", makefile, re.MULTILINE)
+    promised = ["help", "setup", "demo", "test", "check", "soak", "bench", "bench-peers", "lock", "clean"]
     assert [target for target in promised if target not in listed] == []
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from gapless.cli.benches import limits
 from gapless.cli.benches.load import Checks, Load
 from gapless.cli.benches.rates import CASES
 from gapless.cli.main import main
@@ -34,6 +36,15 @@ def test_a_case_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str])
     assert main(["bench", "--case", "ten brokers"]) == 2
     complaint = capsys.readouterr().err
     assert all(case.name in complaint for case in CASES)
+
+
+def test_measuring_the_limits_binds_nobody_to_a_core() -> None:
+    """What is started after the limits were measured may go to any core that this process may."""
+    if not hasattr(os, "sched_getaffinity"):
+        return
+    before = os.sched_getaffinity(0)
+    assert limits.loopback(0.05) > 0
+    assert os.sched_getaffinity(0) == before
 
 
 def _batch(first: int) -> Batch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
@@ -53,6 +53,7 @@ BAD_ROWS: list[tuple[dict[Any, Any], str]] = [
     ({"a": -(1 << 63) - 1}, "'a' is -9223372036854775809"),
     ({"a": "\ud800"}, "'a' is '\\\\ud800'"),
     ({"a": datetime(2024, 1, 1)}, "'a' is datetime.*without a zone"),  # noqa: DTZ001  # that is what is tried
+    ({"a": datetime.max.replace(tzinfo=timezone(timedelta(hours=-9)))}, "timestamp 'a' is outside the years 1 to 9999"),
     ({"a": [1]}, r"'a' is \[1\] of type list"),
     ({"a": b"bytes"}, "'a' is b'bytes' of type bytes"),
     ({"a": 1j}, "'a' is 1j of type complex"),

@@ -1,4 +1,4 @@
-"""The same stories in the simulator, over TCP with asyncio, and over TCP with uvloop: subscribers are told the same.
+"""The same stories in the simulator, in the test kit, over TCP with asyncio, and with uvloop: all are told the same.
 
 A story is written in the language of traces (see `gapless.sim.trace`); below the commands stands what each
 subscription is told.
@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.conformance.kit import play_in_the_kit
 from tests.conformance.live import LiveStage, Told
 from tests.node.stage import LOOPS, run
 
@@ -60,6 +61,12 @@ def written(story: Path) -> Told:
 def test_in_the_simulator(story: Path) -> None:
     """In the simulator subscriptions are told what the story says."""
     assert simulated(story)[-1] == written(story)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
+def test_in_the_kit(story: Path) -> None:
+    """In the test kit, with the real client and brokers, subscriptions are told the same."""
+    assert play_in_the_kit(commands_of(story)) == written(story)
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -77,6 +77,8 @@ def test_a_word_about_what_was_not_told_is_not_taken() -> None:
     interests = Interests(["b1"])
     interests.rise("b1")
     interests.change()
+    assert not interests.confirmed("b1", 1, ())
+    assert [want.number for _, want in interests.wants()] == [1]
     assert not interests.confirmed("b1", 2, ())
     assert interests.confirmed("b1", 1, ())
     assert not interests.confirmed("b1", 0, ())
@@ -92,6 +94,104 @@ def test_many_who_wait_cost_no_more_than_their_number() -> None:
     interests.forget_one(Asked(7, 3))
     interests.rise("b1")
     interests.change()
+    assert len(list(interests.wants())) == 1
     assert interests.confirmed("b1", 1, ("b9",))
     assert [pending.asked.number for pending in interests.answered()] == [n for n in range(1000) if n != 3]
     assert interests.unanswered() == 0
+
+
+def told(interests: Interests) -> list[tuple[int, tuple[str, ...], tuple[str, ...]]]:
+    """Number, additions and removals of what may be sent now, to the only neighbour."""
+    return [
+        (want.number, tuple([text for text, _ in want.add]), tuple([text for text, _ in want.remove]))
+        for _, want in interests.wants()
+    ]
+
+
+def paced(*neighbours: str) -> Interests:
+    """Neighbours that were told something and have not heard it yet, and may not be told more meanwhile."""
+    interests = Interests(neighbours, 1)
+    for peer in neighbours:
+        interests.rise(peer)
+    interests.change()
+    assert len(list(interests.wants())) == len(neighbours)
+    return interests
+
+
+def test_what_comes_and_goes_before_it_can_be_told_leaves_nothing_behind() -> None:
+    """A client that subscribes and unsubscribes without end while a neighbour is slow to listen fills no memory."""
+    interests = paced("b1")
+    for number in range(2000):
+        interest = Interest.parse(f"n = {number}")
+        interests.hold(interest, LOCAL)
+        interests.change([interest.key])
+        interests.ask(Asked(7, number), LOCAL)
+        interests.forget_one(Asked(7, number))
+        interests.drop(interest.key, LOCAL)
+        interests.change([interest.key])
+        assert told(interests) == []
+    neighbour = interests.up["b1"]
+    assert not neighbour.touched and not neighbour.telling and not neighbour.told
+    assert not interests.waiting["b1"] and not interests.pending and not interests.over and not interests.known
+    assert interests.heard("b1")
+    assert told(interests) == [(2, (), ())]
+
+
+def test_a_removal_that_was_not_told_and_its_return_cancel_too() -> None:
+    """A neighbour that was told of an interest is not told of its end when it has begun again by then."""
+    interests = paced("b1")
+    interest = Interest.parse("n = 1")
+    interests.hold(interest, LOCAL)
+    interests.change([interest.key])
+    assert interests.heard("b1")
+    assert told(interests) == [(2, ("n = 1",), ())]
+    interests.drop(interest.key, LOCAL)
+    interests.change([interest.key])
+    interests.hold(interest, LOCAL)
+    interests.change([interest.key])
+    assert interests.heard("b1")
+    assert told(interests) == []
+
+
+def test_a_request_is_answered_by_the_word_on_the_want_that_carries_it() -> None:
+    """While a neighbour may not be told more, the word on what it was told before confirms nothing that came after."""
+    interests = paced("b1")
+    first, second, other = (Interest.parse(f"n = {n}") for n in range(3))
+    for number, interest in enumerate((first, second)):
+        interests.hold(interest, LOCAL)
+        interests.change([interest.key])
+        interests.ask(Asked(7, number), LOCAL)
+    assert interests.confirmed("b1", 1, ())
+    assert interests.answered() == []
+    assert interests.heard("b1")
+    assert told(interests) == [(2, ("n = 0",), ())]
+    interests.hold(other, LOCAL)  # while Want 2 goes out in parts: it belongs to the next
+    interests.change([other.key])
+    interests.ask(Asked(7, 2), LOCAL)
+    assert interests.heard("b1")
+    assert told(interests) == [(2, ("n = 1",), ())]
+    assert interests.confirmed("b1", 2, ())
+    assert [pending.asked.number for pending in interests.answered()] == [0, 1]
+    assert interests.heard("b1")
+    assert told(interests) == [(3, ("n = 2",), ())]
+    assert interests.confirmed("b1", 3, ())
+    assert [pending.asked.number for pending in interests.answered()] == [2]
+
+
+def test_a_request_whose_want_came_to_nothing_is_answered_all_the_same() -> None:
+    """What somebody waits for may cancel out with what others do: then an empty Want asks for the word."""
+    interests = paced("b1", "b2")
+    shared = Interest.parse("n = 1")
+    interests.hold(shared, LOCAL)
+    interests.change([shared.key])
+    interests.ask(Asked(7, 1), LOCAL)  # a client waits for both neighbours
+    interests.drop(shared.key, LOCAL)
+    interests.hold(shared, "b1")  # and before b1 could be told, only b1 itself wants it
+    interests.change([shared.key])
+    assert interests.confirmed("b1", 1, ()) and interests.confirmed("b2", 1, ())
+    assert interests.heard("b1") and interests.heard("b2")
+    wants = {peer: (want.number, want.add, want.remove) for peer, want in interests.wants()}
+    assert wants == {"b1": (2, (), ()), "b2": (2, (shared.texts,), ())}
+    assert interests.confirmed("b1", 2, ()) and interests.answered() == []
+    assert interests.confirmed("b2", 2, ())
+    assert [pending.asked.number for pending in interests.answered()] == [1]

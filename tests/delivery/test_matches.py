@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gapless.delivery.direct.broker import HEAD_BYTES_MAX, DirectBroker
+from gapless.delivery.direct.broker import AHEAD_MAX, HEAD_BYTES_MAX, SUBSCRIPTION_BYTES, TOGETHER_MAX, DirectBroker
 from gapless.delivery.direct.leaf import DirectLeaf
-from gapless.delivery.direct.messages import Confirm, Credit, Decline, Forward, Match, Publish, Subscribe, Unsubscribe
+from gapless.delivery.direct.messages import (
+    Confirm,
+    Credit,
+    Decline,
+    Forward,
+    Match,
+    Publish,
+    Reject,
+    Subscribe,
+    Unsubscribe,
+)
 from gapless.delivery.gate import ROWS_MAX
-from gapless.delivery.port import Deliver, Effect, Gap, HangUp, Message, Now, Role, Send, Session, SpaceSettings, Tuning
+from gapless.delivery.port import (
+    Deliver,
+    Effect,
+    Gap,
+    HangUp,
+    Message,
+    Now,
+    Role,
+    Send,
+    Session,
+    SpaceSettings,
+    Tuning,
+    Wake,
+)
 from gapless.filters import Interest
 from gapless.model.batch import Batch
 from gapless.model.columns import batch_of_rows
@@ -92,7 +115,7 @@ def test_what_selects_no_rows_ends_the_session() -> None:
 
 def test_a_client_may_want_so_much_and_no_more() -> None:
     """Filters beyond the limit are declined with what to do; what is taken back makes room."""
-    settings = SpaceSettings(name="quotes", interest_bytes_max=100)
+    settings = SpaceSettings(name="quotes", interest_bytes_max=SUBSCRIPTION_BYTES + 100)
     broker = broker_with(CLIENT, settings=settings)
     long = "note <> '" + "x" * 50 + "'"
     assert sent(broker.on_message(1, Subscribe(1, long, ""), NOW), Confirm)
@@ -141,8 +164,72 @@ def test_a_forgotten_source_is_missed_and_told() -> None:
 
 
 def test_a_broker_tells_the_newest_incarnation() -> None:
-    """Who opens a publisher is told what to be above, so that no clock decides who is the newest holder."""
+    """Who opens a publisher is told what to be above, so that no clock but the broker's decides who is the newest."""
     broker = broker_with(CLIENT)
-    assert broker.newest() == 0
-    broker.on_message(1, Publish(batch_of_rows(Source("p", 77), 1, [{}], [b""])), NOW)
-    assert broker.newest() == 77
+    assert broker.newest(NOW) == NOW.wall
+    broker.on_message(1, Publish(batch_of_rows(Source("p", 7777), 1, [{}], [b""])), NOW)
+    assert broker.newest(NOW) == 7777
+    assert broker.newest(Now(0, 8888)) == 8888
+
+
+def refused(broker: DirectBroker, session: int, source: Source) -> str:
+    """The code with which a publication of this source is refused; empty when it is accepted."""
+    effects = broker.on_message(session, Publish(batch_of_rows(source, 1, [{}], [b""])), NOW)
+    return "".join(message.code for message in sent(effects, Reject) if isinstance(message, Reject))
+
+
+def test_nobody_makes_the_publishers_after_him_look_old() -> None:
+    """An incarnation far ahead of the clock is refused; many opened at one moment are not."""
+    broker = broker_with(CLIENT)
+    latest = NOW.wall + AHEAD_MAX
+    assert refused(broker, 1, Source("evil", (1 << 63) - 1)) == "Refused"
+    assert refused(broker, 1, Source("evil", latest + TOGETHER_MAX)) == "Refused"
+    assert refused(broker, 1, Source("fast", latest)) == ""
+    assert refused(broker, 1, Source("next", broker.newest(NOW) + TOGETHER_MAX)) == ""
+
+
+def test_names_are_limited_for_each_client_and_forgotten_for_nobody_else() -> None:
+    """A client that publishes under too many names is told so; the names of others stay known, and their own."""
+    settings = SpaceSettings(name="quotes", names_max=3, tuning=Tuning(sources_max=1))
+    broker = broker_with(CLIENT, PUBLISHER, settings=settings)
+    assert refused(broker, 2, Source("till", 5)) == ""
+    for number in range(10):
+        assert refused(broker, 1, Source(f"x{number}", 1 << 40)) == ("" if number < 3 else "TooManyNames")
+    assert refused(broker, 2, Source("till", 5)) == ""
+    assert refused(broker, 2, Source("other", 5)) == ""
+    assert refused(broker, 1, Source("x0", 1)) == "Fenced"
+    broker.on_session_up(Session(5, "c", Role.CLIENT), NOW)
+    assert refused(broker, 5, Source("y", 5)) == ""
+
+
+def test_subscriptions_cost_something_each() -> None:
+    """A client cannot have subscriptions without end, however short they are; what it gives back it may ask again."""
+    broker = broker_with(CLIENT, settings=SpaceSettings(name="quotes", interest_bytes_max=10 * SUBSCRIPTION_BYTES))
+    for number in range(11):
+        effects = broker.on_message(1, Subscribe(number, "", ""), NOW)
+        assert len(sent(effects, Decline)) == (number == 10)
+    for _ in range(3):
+        broker.on_message(1, Unsubscribe(5), NOW)
+        assert sent(broker.on_message(1, Subscribe(5, "", ""), NOW), Confirm)
+
+
+def test_one_wake_watches_over_a_client_at_a_time() -> None:
+    """However often a client's queue fills and empties, one wake is under way for it, and patience ends on time."""
+    patience = 1000 * 1_000_000
+    broker = DirectBroker("b0", (), (), SpaceSettings(name="quotes"))
+    for session in (CLIENT, PUBLISHER):
+        broker.on_session_up(session, NOW)
+    broker.on_message(1, Subscribe(1, "", ""), NOW)
+    under_way: list[Wake] = []
+    for step in range(50):
+        at = Now(step * patience // 10, 0)
+        for wake in [wake for wake in under_way if wake.at <= at.at]:
+            under_way.remove(wake)
+            under_way += [e for e in broker.on_wake(wake.what, at) if isinstance(e, Wake)]
+        effects = broker.on_message(2, Publish(publications(1, step)), at)
+        under_way += [effect for effect in effects if isinstance(effect, Wake)]
+        assert len(under_way) == (1 if broker.peers[1].missed is None else 0)
+        if step < 20:
+            broker.on_message(1, Credit(broker.peers[1].outbox.size - broker.peers[1].outbox.room), at)
+            assert not broker.peers[1].outbox.waiting
+        assert (broker.peers[1].missed is not None) == (step >= 30), step

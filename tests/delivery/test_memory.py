@@ -18,7 +18,7 @@ def test_forgetting_never_passes_for_not_having_seen(seen: list[tuple[Source, in
     highest: dict[Source, int] = {}
     for source, seq in seen:
         highest[source] = max(seq, highest.get(source, -1))
-        marks.raise_to(source, highest[source])
+        marks.raise_to(source, seq)
         assert len(marks.seen) <= limit
         for one, top in highest.items():
             assert marks.of(one) == top or marks.may_have_forgotten(one)
@@ -26,16 +26,40 @@ def test_forgetting_never_passes_for_not_having_seen(seen: list[tuple[Source, in
         assert not any(marks.may_have_forgotten(Source("new", incarnation)) for incarnation in range(5))
 
 
-@given(st.lists(sources, max_size=40), st.integers(1, 4))
-def test_an_older_holder_never_passes_for_the_newest(opened: list[Source], limit: int) -> None:
-    """Of two holders of a name the lower incarnation is fenced for ever; one higher than all never is."""
-    holders = Holders(limit)
+steps = st.tuples(st.integers(1, 3), st.one_of(sources, st.none()))  # a session publishes, or ends
+
+
+@given(st.lists(steps, max_size=60), st.integers(1, 3), st.integers(1, 4))
+def test_nobody_is_fenced_but_by_a_newer_holder(taken: list[tuple[int, Source | None]], limit: int, most: int) -> None:
+    """Who is fenced has a newer holder, and has one surely if a session is open that it came by; memory is bounded."""
+    holders = Holders(limit, most)
     newest: dict[str, int] = {}
-    for source in opened:
-        if not holders.has_newer(source):
-            assert source.incarnation >= newest.get(source.name, 0)
-            holders.note(source)
-            newest[source.name] = source.incarnation
-        assert len(holders.newest) <= limit
+    by: dict[int, dict[str, int]] = {}  # of each open session the incarnations that it has published under
+    for session, source in taken:
+        if source is None:
+            holders.leave(session)
+            by.pop(session, None)
+            continue
+        fenced = holders.has_newer(source)
+        if fenced:
+            assert source.incarnation < newest[source.name]
+        elif holders.admits(session, source.name):
+            here = [names[source.name] for names in by.values() if source.name in names]
+            assert source.incarnation >= max(here, default=0)
+            holders.take(session, source).accepted += 1
+            newest[source.name] = max(source.incarnation, newest.get(source.name, 0))
+            by.setdefault(session, {})[source.name] = source.incarnation
+        else:
+            assert len(by[session]) == most
+        assert len(holders.left) <= limit
+        assert set(holders.in_use) == {name for names in by.values() for name in names}
     assert holders.highest == max(newest.values(), default=0)
-    assert not holders.has_newer(Source("a", holders.highest + 1))
+
+
+def test_what_was_taken_of_a_holder_is_known_until_a_newer_one_comes() -> None:
+    """The mark of repetition belongs to one holder of a name, and outlives its session."""
+    holders = Holders(1, 1)
+    holders.take(1, Source("p", 5)).accepted = 9
+    holders.leave(1)
+    assert holders.take(2, Source("p", 5)).accepted == 9
+    assert holders.take(2, Source("p", 6)).accepted == -1

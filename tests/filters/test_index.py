@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from gapless.filters import EVERY_ROW, FilterIndex, Interest
-from gapless.filters import index as index_module
-from gapless.filters.columns import View
+from gapless.filters.index import store
 from gapless.model.batch import Batch
 from gapless.model.columns import batch_of_rows
 from gapless.model.types import Source
@@ -95,42 +94,40 @@ def test_removing_what_is_not_there_is_a_key_error() -> None:
 
 
 def test_an_owner_leaves_with_all_its_interests() -> None:
-    """Removing an owner tells which interests nobody has any more, and leaves nothing behind."""
+    """Removing an owner tells how many interests nobody has any more, and leaves nothing behind."""
     index = FilterIndex()
     for text in ("sym = 'S1'", "price > 1", "", "sym IN ('S1', 'S2') AND price > 2"):
         index.add(Interest.parse(text), "a")
     index.add(Interest.parse("price > 1"), "b")
-    gone = index.remove_owner("a")
-    assert [interest.filter.text for interest in gone] == ["sym = 'S1'", "", "sym IN ('S1', 'S2') AND price > 2"]
-    assert index.remove_owner("a") == []
-    assert [interest.filter.text for interest in index] == ["price > 1"]
+    assert index.remove_owner("a") == 3
+    assert index.remove_owner("a") == 0
+    assert list(index) == [Interest.parse("price > 1")]
     index.remove_owner("b")
-    left = vars(FilterIndex()) | {"_joined": index._joined}
-    assert vars(index) == left
+    assert len(index) == 0 and index.owners == ()
 
 
-def test_only_what_the_batch_names_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a thousand interests filed under other strings none is evaluated."""
+@pytest.mark.parametrize("count", [4, 100])
+def test_only_what_the_batch_names_is_looked_at(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand interests filed under other strings none is checked."""
     index = FilterIndex()
     for place in range(1000):
         index.add(Interest.parse(f"sym = 'X{place}' AND price > {place}"), place)
     index.add(Interest.parse("sym = 'S1' AND price > 5"), "mine")
-    looked: list[str] = []
-    mask, decide = index_module._Entry.mask, vars(index_module._Entry)["decide"].func
+    looked: list[int] = []
+    in_ranges, checked = store.Store._in_ranges, store.Search.checked
 
-    def watched_mask(entry: index_module._Entry, view: View) -> Any:
-        looked.append(entry.interest.filter.text)
-        return mask(entry, view)
+    def watched_one(self: store.Store, readings: Any, slots: Any) -> Any:
+        looked.extend(slots.tolist())
+        return in_ranges(self, readings, slots)
 
-    def watched_decide(entry: index_module._Entry) -> Any:
-        looked.append(entry.interest.filter.text)
-        return decide(entry)
+    def watched_many(self: store.Search, rows: Any, slots: Any) -> Any:
+        looked.extend(slots.tolist())
+        return checked(self, rows, slots)
 
-    monkeypatch.setattr(index_module._Entry, "mask", watched_mask)
-    monkeypatch.setattr(index_module._Entry, "decide", property(watched_decide))
-    for count in (4, 100):
-        index.match(many(count))
-    assert set(looked) == {"sym = 'S1' AND price > 5"}
+    monkeypatch.setattr(store.Store, "_in_ranges", watched_one)
+    monkeypatch.setattr(store.Search, "checked", watched_many)
+    index.match(many(count))
+    assert {*looked} == {1000}
 
 
 def test_many_filed_interests_over_a_wide_batch() -> None:

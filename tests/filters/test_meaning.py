@@ -341,7 +341,7 @@ def test_the_index_is_exact(history: list[tuple[Interest, int, bool]], rows: lis
         elif remove and owner in asked and len(asked[owner]) > 3:
             mine = asked.pop(owner)
             gone = {one.key for one in mine if not any(one in others for others in asked.values())}
-            assert {one.key for one in index.remove_owner(owner)} == gone
+            assert index.remove_owner(owner) == len(gone)
         else:
             first = not any(interest in others for others in asked.values())
             assert index.add(interest, owner) is first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,32 @@ def test_each_flaw_is_named() -> None:
     for data, says_so in flaws:
         with pytest.raises(WireError, match=says_so):
             Batch(data).validate()
+
+
+def test_a_row_has_one_value_of_a_name() -> None:
+    """Two columns of one name may stand beside each other, but not both be valid in a row."""
+    batch = batch_of_rows(SOURCE, 1, [{"n": 5}, {"n": "a"}] * 8, [b""] * 16)
+    batch.validate()
+    number = next(column for column in batch.columns if column.type is AttributeType.INT64)
+    assert number.valid is not None
+    at = batch.encode().index(number.valid.tobytes())
+    both = Batch(_changed(batch, at, b"\1" * 16))
+    with pytest.raises(WireError, match="'n' has two values in one row"):
+        both.validate()
+
+
+def test_what_stands_in_a_null_is_looked_at_by_nobody() -> None:
+    """A timestamp that is not there may have any bytes: the rows beside it come out as they are."""
+    there = datetime(2026, 1, 1, tzinfo=UTC)
+    batch = batch_of_rows(SOURCE, 1, [{"t": there, "n": 1}, {"n": 2}], [b""] * 2)
+    times = next(column for column in batch.columns if column.name == "t")
+    assert isinstance(times.raw, np.ndarray)
+    at = batch.encode().index(times.raw.tobytes())
+    for garbage in (1 << 62, -(1 << 63)):
+        strange = Batch(_changed(batch, at + 8, struct.pack("<q", garbage)))
+        strange.validate()
+        assert strange.attributes == [{"t": there, "n": 1}, {"n": 2}]
+        assert strange.columns_named("t")[0].rows_beyond_calendar().tolist() == []
 
 
 def test_texts_cut_inside_a_character() -> None:

@@ -135,7 +135,8 @@ def test_a_slow_path_delays_signs_of_life() -> None:
 def test_a_torn_wire_delivers_a_prefix(seed: int) -> None:
     """When a wire breaks, each end reads a prefix of what was under way and then the end, and not at the same time."""
     world, network, a, b, end = wire()
-    network._random.seed(seed)  # another break for each example
+    for path in network.paths.values():
+        path.trouble.seed(seed)  # another break for each example
     say(end, *range(10))
     say(b.ends[0], *range(10))
     network.reset(end, (0, 50 * MILLISECOND))
@@ -145,6 +146,23 @@ def test_a_torn_wire_delivers_a_prefix(seed: int) -> None:
         assert ear.heard[-1] == "end"
         assert ear.heard[:-1] == list(range(len(ear.heard) - 1))
     assert a.times[-1] - b.times[-1] >= 30 * MILLISECOND
+
+
+def test_trouble_elsewhere_changes_nothing_here() -> None:
+    """What a break leaves of a wire does not depend on what else has gone wrong, on other paths."""
+
+    def heard(elsewhere: bool) -> tuple[list[Any], list[int]]:
+        world, network, _, b, end = wire()
+        if elsewhere:
+            for _ in range(5):
+                network.cut("c", "d")
+                network.reset(network.dial(Ear("c", world), Ear("d", world)), (0, 0))
+        say(end, *range(10))
+        network.reset(end, (0, 50 * MILLISECOND))
+        world.run(world.now + 1000 * MILLISECOND)
+        return b.heard, b.times
+
+    assert heard(False) == heard(True)
 
 
 def test_a_link_that_is_down_carries_nothing() -> None:

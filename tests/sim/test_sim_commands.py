@@ -66,7 +66,7 @@ def test_soak_tells_what_it_showed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_mutant_is_hunted(capsys: pytest.CaptureFixture[str]) -> None:
     """With --mutant the status is 0 when it is caught."""
-    assert main(["soak", "direct", "--seeds", "0:2", "--mutant", "fence-oneself"]) == 0
+    assert main(["soak", "direct", "--seeds", "0:2", "--mutant", "fence-oneself", "--no-shrink"]) == 0
     assert "caught in 2 of 2 seeds" in capsys.readouterr().out
 
 
@@ -123,6 +123,9 @@ WRONG = [
     ["soak", "direct", "--seeds", "5:5"],
     ["soak", "direct", "--seeds", "many"],
     ["soak", "direct", "--mutant", "xyzzy"],
+    ["sim", SCENARIO, "--mutant", "xyzzy"],
+    ["shrink", SCENARIO, "--mutant", "xyzzy"],
+    ["shrink", "no-such-file.toml"],
     ["check", "no-such-history"],
     ["check", SCENARIO],
     ["check"],

@@ -48,12 +48,15 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print; status 1 when something was lost, changed, or slower than promised."""
     from gapless.cli.benches.limits import measure_limits
+    from gapless.cli.benches.match_rates import MATCH_CASES, measure_matching
+    from gapless.cli.benches.match_rates import kept as match_kept
     from gapless.cli.benches.rates import CASES, measure
 
     console = report_console()
     cases = [case for case in CASES if arguments.case in case.name]
-    if not cases:
-        names = "; ".join(case.name for case in CASES)
+    match_cases = [case for case in MATCH_CASES if arguments.case in case.name]
+    if not cases and not match_cases:
+        names = "; ".join([case.name for case in CASES] + [case.name for case in MATCH_CASES])
         print(f"gapless bench: no case has {arguments.case!r} in its name; there are: {names}", file=sys.stderr)
         return 2
     results: dict[str, Any] = {
@@ -68,10 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
     for case in cases:
         with console.status(f"measuring: {case.name}"):
             results["cases"].append(measure(case, arguments.seconds))
+    results["matching"] = []
+    for match_case in match_cases:
+        with console.status(f"measuring: {match_case.name}"):
+            results["matching"].append(measure_matching(match_case, min(arguments.seconds, 4.0)))
     _print(console, results)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
-    return 0 if all(_kept(result) for result in results["cases"]) else 1
+    good = [*map(_kept, results["cases"]), *map(match_kept, results["matching"])]
+    return 0 if all(good) else 1
 
 
 def _kept(result: dict[str, Any]) -> bool:
@@ -83,10 +91,23 @@ def _kept(result: dict[str, Any]) -> bool:
 
 
 def _print(console: Console, results: dict[str, Any]) -> None:
+    if results["cases"]:
+        console.print(_end_to_end(results["cases"]))
+    if results["matching"]:
+        console.print(_matching(results["matching"]))
+    limits = results["limits"]
+    console.print(
+        f"limits of this machine: loopback {limits['loopback_bytes_s'] / 1e9:.2f} GB/s, "
+        f"fdatasync {limits['fdatasync_4k_s']:,}/s at 4 KiB and {limits['fdatasync_64k_s']:,}/s at 64 KiB, "
+        f"reference loop {limits['reference_us']:.0f} µs per thousand steps, {limits['cores']} cores"
+    )
+
+
+def _end_to_end(results: list[dict[str, Any]]) -> Table:
     table = Table(title="direct, end to end: not stored, at most once, publisher order")
     for heading in ("case", "publications/s", "promised", "CPU µs per publication, each process", "p50/p99 ms at 80%"):
         table.add_column(heading, justify="left" if heading == "case" else "right")
-    for result in results["cases"]:
+    for result in results:
         cpu = "  ".join(f"{name} {value:.2f}" for name, value in result["cpu_us"].items())
         late = result["at_80_percent"]
         lost = "" if not result["lost"] else f" LOST {result['lost']}"
@@ -97,10 +118,23 @@ def _print(console: Console, results: dict[str, Any]) -> None:
             cpu,
             f"{late['p50_ms']:.1f} / {late['p99_ms']:.1f}",
         )
-    console.print(table)
-    limits = results["limits"]
-    console.print(
-        f"limits of this machine: loopback {limits['loopback_bytes_s'] / 1e9:.2f} GB/s, "
-        f"fdatasync {limits['fdatasync_4k_s']:,}/s at 4 KiB and {limits['fdatasync_64k_s']:,}/s at 64 KiB, "
-        f"reference loop {limits['reference_us']:.0f} µs per thousand steps, {limits['cores']} cores"
-    )
+    return table
+
+
+def _matching(results: list[dict[str, Any]]) -> Table:
+    table = Table(title="one core: publications/s against filters; in batches of 256, singly, and where to route them")
+    headings = ("case", "in batches", "promised", "singly", "promised", "routed", "parse µs", "add µs", "change µs")
+    for heading in (*headings, "bytes", "matches"):
+        table.add_column(heading, justify="left" if heading == "case" else "right")
+    for result in results:
+        table.add_row(
+            result["case"].removeprefix("matching, "),
+            *(
+                f"{result[name]:,.0f}" if result[name] else ""
+                for name in ("rate", "floor", "single_rate", "single_floor", "route_rate")
+            ),
+            *(f"{result[name]:.1f}" for name in ("parse_us", "add_us", "change_us")),
+            f"{result['filter_bytes']:,.0f}",
+            f"{result['matches']:.2f}",
+        )
+    return table

@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "filter": ("gapless.cli.filter", "try a filter on attributes"),
     "sim": ("gapless.cli.sim", "run a scenario in the simulator"),
     "soak": ("gapless.cli.sim", "simulate many worlds with faults"),
+    "shrink": ("gapless.cli.shrink", "cut a failing scenario down to the least that fails"),
+    "explore": ("gapless.cli.explore", "try every interleaving of small worlds"),
     "check": ("gapless.cli.sim", "judge a history"),
     "bench": ("gapless.cli.bench", "measure rates, latency and CPU on this machine"),
     "audit": ("gapless.cli.audit", "judge journals on Spark"),

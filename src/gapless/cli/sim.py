@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless.cli.amounts import count
+from gapless.cli.mutated import run_mutated
+from gapless.cli.shrink import add_folder, shrink_found
+from gapless.cli.worlds import RANDOM, scenario_named
 from gapless.model.errors import ConfigError
 from gapless.node.sockets import cause_of
 
 if TYPE_CHECKING:
     from gapless.sim.checker.verdict import Violation
     from gapless.sim.run import Outcome
-    from gapless.sim.scenario import Scenario
 
 SIM_EXAMPLE = """\
 examples:
@@ -30,7 +32,9 @@ SOAK_EXAMPLE = """\
 examples:
   gapless soak direct --seeds 0:2000 --jobs 2
   gapless soak direct --seeds 0:120 --mutants
+  gapless soak direct --seeds 0:40 --mutant order-of-arrival --failures found
 
+The first failures are shrunk, and written down with their traces.
 Exit status: 0 clean with everything covered (or every mutant caught), 1 not, 2 wrong use."""
 
 CHECK_EXAMPLE = """\
@@ -39,8 +43,6 @@ examples:
   gapless check journals/ --promise no-duplicate --promise publisher-order
 
 Exit status: 0 every promise held, 1 one was broken, 2 wrong use."""
-
-RANDOM = "random:"
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -86,6 +88,7 @@ def _add_sim(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "scenario", metavar="SCENARIO", help=f"a TOML file, or {RANDOM}DELIVERY for one drawn from the seed"
     )
     parser.add_argument("--seed", type=int, default=0, help="the seed (default: 0)")
+    parser.add_argument("--mutant", metavar="NAME", help="run cores with this one thing wrong instead")
     parser.add_argument("--trace", action="store_true", help="print everything that happens, with its time")
     parser.add_argument("--history", metavar="FILE", type=Path, help="write the history, which `gapless check` reads")
     parser.add_argument("--write", metavar="FILE", type=Path, help="write the scenario as TOML")
@@ -101,7 +104,9 @@ def run_sim(arguments: argparse.Namespace) -> int:
     def tell(at: int, place: str, what: str) -> None:
         print(f"{at / 1e6:12.3f}  {line_of(place, what)}")
 
-    scenario = _scenario(arguments.scenario, arguments.seed)
+    scenario = scenario_named(arguments.scenario, arguments.seed)
+    if arguments.mutant:
+        return run_mutated(arguments, scenario.space[0].delivery, "scenario")
     if arguments.write:
         _save(arguments.write, lambda file: file.write(write_scenario(scenario).encode()))
     outcome = run(scenario, arguments.seed, tell if arguments.trace else None)
@@ -116,15 +121,6 @@ def run_sim(arguments: argparse.Namespace) -> int:
             print(outcome.later.render())
         print(f"{outcome.hops} message hops in {outcome.cpu_s:.2f} s of CPU, digest {outcome.digest}")
     return 0 if outcome.ok else 1
-
-
-def _scenario(name: str, seed: int) -> Scenario:
-    from gapless.sim.draw import random_scenario
-    from gapless.sim.scenario_file import read_scenario
-
-    if name.startswith(RANDOM):
-        return random_scenario(name.removeprefix(RANDOM), seed)
-    return read_scenario(Path(name))
 
 
 def _save(path: Path, write: Callable[[Any], object]) -> None:
@@ -183,6 +179,8 @@ def _add_soak(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--mutant", metavar="NAME", action="append", help="run cores with this one thing wrong instead")
     chosen.add_argument("--mutants", action="store_true", help="run all mutants instead, one after the other")
+    parser.add_argument("--no-shrink", action="store_true", help="do not shrink what fails")
+    add_folder(parser)
 
 
 def _seeds(text: str) -> range:
@@ -208,6 +206,10 @@ def run_soak(arguments: argparse.Namespace) -> int:
     if arguments.mutants or arguments.mutant:
         return _hunt(arguments, arguments.mutant or [mutant.name for mutant in MUTANTS[arguments.delivery]])
     soaked = soak(arguments.delivery, arguments.seeds, arguments.jobs, _progress())
+    if not arguments.json:
+        print("\n".join(soaked.lines()), flush=True)
+    broken = [] if arguments.no_shrink else [result.seed for result in soaked.broken]
+    shrunk = shrink_found(arguments.delivery, broken, arguments.failures, "", _said(arguments))
     if arguments.json:
         told = {
             "ok": soaked.ok,
@@ -218,10 +220,9 @@ def run_soak(arguments: argparse.Namespace) -> int:
             "hops_per_cpu_s": round(soaked.hops_per_s),
             "coverage": dict(sorted(soaked.coverage.seen.items())),
             "digest": soaked.digest,
+            "shrunk": shrunk,
         }
         print(json.dumps(told, indent=2))
-    else:
-        print("\n".join(soaked.lines()))
     return 0 if soaked.ok else 1
 
 
@@ -243,11 +244,20 @@ def _hunt(arguments: argparse.Namespace, names: list[str]) -> int:
         }
         if not arguments.json:
             print(hunted.line(), flush=True)
+        if arguments.mutant and not arguments.no_shrink:
+            first = [result.seed for result in hunted.caught][:1]
+            shrunk = shrink_found(arguments.delivery, first, arguments.failures, name, _said(arguments))
+            told[name]["shrunk"] = shrunk
     if arguments.json:
         print(json.dumps(told, indent=2))
     else:
         print(f"{len(names) - escaped} of {len(names)} mutants caught")
     return 1 if escaped else 0
+
+
+def _said(arguments: argparse.Namespace) -> Callable[[str], None]:
+    """Prints for people, or nothing."""
+    return (lambda text: None) if arguments.json else lambda text: print(text, flush=True)
 
 
 def _progress() -> Callable[[int, int], None] | None:

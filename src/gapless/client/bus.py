@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import secrets
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ from gapless.node.clock import now
 from gapless.node.control import NotOpened, Open, Opened, Welcome
 from gapless.node.journal import Journal
 from gapless.node.link import Link
+from gapless.node.surroundings import here
 
 CONNECT_DEADLINE = 10.0
 SOURCE_BYTES_MAX = 255
@@ -77,9 +77,9 @@ class Bus:
                 "the first a letter or digit"
             )
         self.servers = servers
-        self.name = name or f"client-{secrets.token_hex(4)}"
+        self.name = name or f"client-{here().token(4)}"
         # Subscriptions of an earlier process of the same name are others than ours.
-        self._run = f"{secrets.token_hex(3)}-" if name else ""
+        self._run = f"{here().token(3)}-" if name else ""
         self._journal_folder = journal
         self._faults = faults
         self._journal: Journal | None = None
@@ -101,6 +101,8 @@ class Bus:
         if self._loop is None and self._closed is None:
             if self._journal_folder is not None:
                 self._journal = Journal(self._journal_folder, self.name, faults=self._faults)
+            else:
+                self._journal = here().journal(self.name)
             self._loop = asyncio.get_running_loop()
             self._linked = self._loop.create_future()
             _buses.add(self)
@@ -139,6 +141,11 @@ class Bus:
     def trouble(self) -> str:
         """Why it is connected to no broker now; empty while it is."""
         return self._keeper.trouble
+
+    @property
+    def spaces(self) -> tuple[LeafSpace, ...]:
+        """What this process has to do with each space, for whoever looks after it from outside."""
+        return tuple(self._spaces.values())
 
     async def close(self) -> None:
         """Hang up at once. What was not accepted has an unknown outcome; `drain()` first to avoid that."""
@@ -225,7 +232,7 @@ class Bus:
 
     async def _publisher(self, space: str, name: str | None, deadline: float | None) -> Publisher:
         leaf = await self._space(space, deadline)
-        return leaf.publisher(name or f"{self.name}.{secrets.token_hex(3)}")
+        return leaf.publisher(name)
 
     async def publish(
         self,
@@ -241,7 +248,7 @@ class Bus:
         leaf = await self._space(space, deadline)
         publisher = self._own_publishers.get(space)
         if publisher is None or publisher.closed is not None:
-            publisher = self._own_publishers[space] = leaf.publisher(f"{self.name}.{secrets.token_hex(3)}")
+            publisher = self._own_publishers[space] = leaf.publisher(None)
         receipt = await publisher.send(attributes, body, deadline=limit.left())
         return await receipt.accepted(limit.left())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Protocol
 
 from gapless.client.address import Address, shown
@@ -12,6 +11,7 @@ from gapless.model.errors import ConfigError, Fenced, GaplessError, VersionMisma
 from gapless.node.control import AnyControl, Hello, NotOpened, Opened, Welcome
 from gapless.node.link import Link, Pace, State
 from gapless.node.sockets import cause_of
+from gapless.node.surroundings import here
 
 REDIAL_FIRST_S = 0.05
 REDIAL_MAX_S = 2.0
@@ -55,7 +55,7 @@ class Keeper:
         self.link: Link | None = None  # open
         self._trouble = ""  # why there was none the last time
         self._dialling: Address | None = None
-        self._owner = owner
+        self.owner = owner
         self._numbers = 0
         self._fatal: dict[Address, GaplessError] = {}
         self._linked_once = False
@@ -116,7 +116,7 @@ class Keeper:
                 if self._hopeless(address, link):
                     return
             if turn % len(self.servers) == 0:
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+                await asyncio.sleep(wait * here().uniform(0.5, 1.0))
                 wait = min(wait * 2, REDIAL_MAX_S)
 
     async def _dial(self, address: Address) -> Link | None:
@@ -136,12 +136,12 @@ class Keeper:
         """When no server will ever take us, say so instead of trying for ever."""
         code = link.farewell.code if link.farewell is not None else link.code
         if code == Fenced.__name__:
-            self._owner.doomed(Fenced(link.reason))
+            self.owner.doomed(Fenced(link.reason))
             return True
         if code in FATAL and not self._linked_once:
             self._fatal[address] = FATAL[code](f"{shown(address)}: {link.reason}")
             if len(self._fatal) == len(self.servers):
-                self._owner.doomed(self._fatal[address])
+                self.owner.doomed(self._fatal[address])
                 return True
         return False
 
@@ -157,19 +157,19 @@ class Keeper:
         if isinstance(message, Welcome) and link.state is State.GREETING:
             self._on_welcome(link, message)
         elif isinstance(message, Opened | NotOpened) and link is self.link:
-            self._owner.told(link, message)
+            self.owner.told(link, message)
         else:
             raise WireError(f"{type(message).__name__} makes no sense here")
 
     def link_frame(self, link: Link, channel: int, data: memoryview) -> None:
         """A message for a space."""
-        self._owner.framed(link, channel, data)
+        self.owner.framed(link, channel, data)
 
     def link_ended(self, link: Link, reason: str) -> None:
         """The link is over."""
         if self.link is link:
             self.link = None
-            self._owner.unlinked(link)
+            self.owner.unlinked(link)
 
     def _on_welcome(self, link: Link, welcome: Welcome) -> None:
         if self.cluster and self.cluster != welcome.cluster:
@@ -184,4 +184,4 @@ class Keeper:
         frame = 2 * welcome.frame_bytes_max  # what comes has passed that limit; who of us wants it is said beside it
         link.open(welcome.node, Pace(welcome.heartbeat_ms, welcome.suspect_after_ms, frame_bytes_max=frame))
         self.link = link
-        self._owner.linked(link, welcome)
+        self.owner.linked(link, welcome)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gapless.delivery.port import SpaceSettings
 from gapless.model.arrow import batch_of_table, check_schema
-from gapless.model.batch import Batch, Column, Rows, Texts
+from gapless.model.batch import Batch, Column, Rows, Texts, values_in_rows
 from gapless.model.columns import batch_of_rows
 from gapless.model.errors import AttributeTypeError, PublicationError, SchemaError, TooLarge
 from gapless.model.types import AttributeType, AttributeValue, Source
@@ -130,6 +130,9 @@ def flaws_of(batch: Batch, settings: SpaceSettings, frame_bytes_max: int) -> dic
             declared = settings.attributes.get(column.name)
             if declared is not None and declared is not column.type:
                 flaws.update(_mistyped(column, declared, batch.rows, settings.name))
+    for column in batch.columns:
+        if column.type is AttributeType.TIMESTAMP:
+            flaws.update(_beyond_calendar(column))
     if batch.size > min(settings.body_bytes_max, settings.attribute_bytes_max):
         flaws.update(_too_large(batch, settings))
     if batch.size > frame_bytes_max and batch.rows == 1:
@@ -141,9 +144,7 @@ def flaws_of(batch: Batch, settings: SpaceSettings, frame_bytes_max: int) -> dic
 
 
 def _too_many(batch: Batch, settings: SpaceSettings) -> dict[int, PublicationError]:
-    counts = np.zeros(batch.rows, np.int64)
-    for column in batch.columns:
-        counts += 1 if column.valid is None else column.valid
+    counts = values_in_rows(batch.columns, batch.rows)
     return {
         row: TooLarge(
             f"a publication with {counts[row]} attributes for space {settings.name!r}, which takes at most "
@@ -161,6 +162,13 @@ def _mistyped(column: Column, declared: AttributeType, rows: int, space: str) ->
             f"declares it as {declared.name.lower()}: publish it with that type"
         )
         for row in _valid_rows(column, rows)
+    }
+
+
+def _beyond_calendar(column: Column) -> dict[int, PublicationError]:
+    return {
+        row: AttributeTypeError(f"timestamp {column.name!r} is outside the years 1 to 9999, in UTC: publish it as int")
+        for row in column.rows_beyond_calendar().tolist()
     }
 
 

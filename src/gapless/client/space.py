@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 
 from gapless.client.deadline import within
@@ -39,7 +38,9 @@ from gapless.model.types import Source
 from gapless.node.clock import now
 from gapless.node.journal import Journal
 from gapless.node.link import Link
+from gapless.node.surroundings import here
 
+AHEAD_NS = 12 * 3600 * 1_000_000_000  # how much further than a broker's clock ours is believed
 QUEUED_BYTES_MAX = 4 << 20  # publications that may wait for room at the broker before publishers wait too
 
 
@@ -67,6 +68,9 @@ class LeafSpace:
         self._channel = 0
         self._publishers: dict[Source, Publisher] = {}
         self._incarnation = 0  # the latest that was given
+        self._trusted_until = 0  # no incarnation is further ahead of the brokers, whatever the clock here says
+        self._unnamed: dict[str, None] = {}  # names that were made up here, for publishers that have none
+        self._spare_names: list[str] = []  # those of them whose publishers are gone
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
         self._roomy: list[asyncio.Future[None]] = []
@@ -81,6 +85,7 @@ class LeafSpace:
         """The space is open at a broker, which knows publishers up to this incarnation."""
         self._link, self._channel, self.frame_bytes_max = link, channel, frame_bytes_max
         self._incarnation = max(self._incarnation, newest)
+        self._trusted_until = newest - now().at + AHEAD_NS if newest else 0
         self._carry_out(self.core.on_session_up(Session(link.number, link.peer, Role.BROKER), now()))
 
     def session_down(self, link: Link) -> None:
@@ -125,14 +130,30 @@ class LeafSpace:
         """Those that are open, or have something under way."""
         return tuple(self._publishers.values())
 
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """Those that are open."""
+        return tuple(self._subscriptions.values())
+
     # --- publishing ---------------------------------------------------------------------------------------------------
 
-    def publisher(self, name: str) -> Publisher:
-        """A publisher under this name, which fences those before it that the broker knows, whatever clocks say."""
-        self._incarnation = max(self._incarnation + 1, time.time_ns())
-        publisher = Publisher(self, Source(name, self._incarnation), self._loop)
+    def publisher(self, name: str | None) -> Publisher:
+        """A publisher under this name or one of its own. It fences those before it, whatever the clock here says."""
+        ours = now().wall
+        if self._trusted_until:
+            ours = min(ours, now().at + self._trusted_until)
+        self._incarnation = max(self._incarnation + 1, ours)
+        publisher = Publisher(self, Source(name or self._own_name(), self._incarnation), self._loop)
         self._publishers[publisher.source] = publisher
         return publisher
+
+    def _own_name(self) -> str:
+        """A name that nobody else has. One that is free again is used again: brokers count the names of a client."""
+        if self._spare_names:
+            return self._spare_names.pop()
+        name = f"{self.me}.{here().token(8)}"
+        self._unnamed[name] = None
+        return name
 
     def publish(self, batch: Batch) -> None:
         """Hand a batch to the core."""
@@ -170,8 +191,9 @@ class LeafSpace:
 
     def retire(self, publisher: Publisher) -> None:
         """The publisher is closed; it will be told what is under way if anything is."""
-        if not publisher.under_way:
-            self._publishers.pop(publisher.source, None)
+        if not publisher.under_way and self._publishers.pop(publisher.source, None) is not None:
+            if publisher.source.name in self._unnamed:
+                self._spare_names.append(publisher.source.name)
         self._let_in()
 
     # --- subscribing --------------------------------------------------------------------------------------------------

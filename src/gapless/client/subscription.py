@@ -18,6 +18,7 @@ from gapless.model.arrow import table_of_batch
 from gapless.model.batch import Batch
 from gapless.model.errors import Closed, DeadlineExceeded, GaplessError
 from gapless.model.publication import Publication
+from gapless.model.types import Source
 
 GAPS_REMEMBERED = 1000
 
@@ -107,6 +108,13 @@ class Subscription:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+    @property
+    def newest(self) -> tuple[Source, int] | None:
+        """The latest that is here, source and seq, whether it was handed out or not; None: nothing is."""
+        parcels = [item for item in self._queue if isinstance(item, Parcel)]
+        part = parcels[-1].part() if parcels else self._part
+        return None if part is None else (part.source, part.last)
 
     # --- what the application does ------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +34,7 @@ from gapless.model.errors import Closed, GaplessError
 from gapless.model.publication import Publication
 from gapless.model.types import AttributeType, AttributeValue
 from gapless.node.loop import new_event_loop
+from gapless.node.surroundings import Lender, borrowed
 
 T = TypeVar("T")
 
@@ -74,13 +75,7 @@ class _Worker:
             if self._loop is None:
                 raise Closed("this bus is closed: connect again")
             future = asyncio.run_coroutine_threadsafe(start(), self._loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise Closed("this bus was closed while it was in use: connect again") from None
-        except BaseException:
-            future.cancel()
-            raise
+        return _outcome(future)
 
     def stop(self) -> None:
         """End the thread."""
@@ -91,6 +86,31 @@ class _Worker:
             if loop is not None and self._stop is not None:
                 loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
+
+
+class _Borrower(_Worker):
+    """Has no thread: it works in the loop that was lent to the threads that call."""
+
+    def __init__(self, lender: Lender) -> None:
+        self._lender = lender
+
+    def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do it there, and wait for what comes of it."""
+        return _outcome(self._lender.submit(start))
+
+    def stop(self) -> None:
+        """The loop is its owner's."""
+
+
+def _outcome(future: Future[T]) -> T:
+    """What comes of it; if the wait is interrupted, it is cancelled."""
+    try:
+        return future.result()
+    except CancelledError:
+        raise Closed("this bus was closed while it was in use: connect again") from None
+    except BaseException:
+        future.cancel()
+        raise
 
 
 def connect(
@@ -111,7 +131,8 @@ class Bus:
 
     def __init__(self, bus: asynchronous.Bus) -> None:
         self._bus = bus
-        self._worker = _Worker(f"gapless {bus.name}")
+        lender = borrowed.lender
+        self._worker = _Worker(f"gapless {bus.name}") if lender is None else _Borrower(lender)
         try:
             self._worker.run(bus.open)
         except BaseException:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from gapless.delivery.port import Refused, SpaceSettings
-from gapless.model.batch import Batch, Column, Texts
+from gapless.model.batch import Batch, Texts, values_in_rows
 from gapless.model.errors import WireError
-from gapless.model.types import INT64_MAX, MICROSECOND_FIRST, MICROSECOND_LAST, AttributeType
+from gapless.model.types import INT64_MAX, AttributeType
 
 ROWS_MAX = 4096  # of a batch from a client: what a broker does in one step has to end soon
 
@@ -60,7 +58,7 @@ def _mistyped(batch: Batch, settings: SpaceSettings) -> Refused | None:
                     f"{declared.name.lower()}: publish it with that type",
                 )
     for column in batch.columns:
-        if column.type is AttributeType.TIMESTAMP and _beyond_calendar(column):
+        if column.type is AttributeType.TIMESTAMP and len(column.rows_beyond_calendar()):
             return Refused("AttributeTypeError", f"timestamp {column.name!r} is outside the years 1 to 9999")
     return None
 
@@ -73,16 +71,4 @@ def _attributes_of_widest(batch: Batch, enough: int) -> int:
     """How many attributes the row with the most of them has; not looked for when there are few columns."""
     if batch.header.columns <= enough:
         return batch.header.columns
-    return int(_counts(batch.columns, batch.rows).max())
-
-
-def _counts(columns: Iterable[Column], rows: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    counts = np.zeros(rows, np.int64)
-    for column in columns:
-        counts += 1 if column.valid is None else column.valid
-    return counts
-
-
-def _beyond_calendar(column: Column) -> bool:
-    values = column.values if column.valid is None else column.values[column.valid]
-    return bool(((values < MICROSECOND_FIRST) | (values > MICROSECOND_LAST)).any())
+    return int(values_in_rows(batch.columns, batch.rows).max())

@@ -54,6 +54,8 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     window_bytes: int = WINDOW_BYTES  # what a peer may send before its receiver has passed some of it on
     patience_ms: int = 1000  # how long data waits for a subscriber that does not read before it is dropped (direct)
     grace_ms: int = 5000  # how long a broker that starts waits for its neighbours before it confirms without them
+    unheard_bytes: int = 1 << 20  # of what is wanted, so much may be under way to a neighbour at a time
+    cover_piece: int = 256  # how many interests are looked at in one go for what covers them
     sources_max: int = 1 << 16  # how many sources are remembered for the test of order and repetition
 
 
@@ -67,6 +69,7 @@ class SpaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     attributes_max: int = 1024  # of one publication
     attribute_bytes_max: int = 16 << 20  # of one string, in UTF-8
     interest_bytes_max: int = 64 << 20  # of all filters and topic patterns of one client
+    names_max: int = 4096  # that one client publishes under
     tuning: Tuning = Tuning()
 
 
@@ -209,8 +212,8 @@ class Core(Protocol):
         """The record of the `Store` that named `then` could not be made durable."""
         ...
 
-    def newest(self) -> int:
-        """The highest incarnation of a publisher that is known here; who opens one takes a higher one."""
+    def newest(self, now: Now) -> int:
+        """No publisher known here has a higher incarnation, and none opened now a lower; who opens one goes above."""
         ...
 
     def held(self) -> dict[str, int]:

@@ -28,11 +28,19 @@ class Interest:
 
     @cached_property
     def key(self) -> str:
-        """A string that equal interests share, and no others. Parsing the filter part gives it again."""
+        """A string that equal interests share, and no others; `of_key` makes the interest of it again."""
         if self.topic is None:
             return self.filter.canonical
-        # A topic pattern has no NUL, and in a filter it occurs within quotes only, which come in pairs.
-        return f"{self.topic.text}\0{self.filter.canonical}"
+        # No filter begins with NUL, and no topic pattern has one.
+        return f"\0{self.topic.text}\0{self.filter.canonical}"
+
+    @classmethod
+    def of_key(cls, key: str) -> Interest:
+        """The interest of this key."""
+        if not key.startswith("\0"):
+            return cls.parse(key)
+        topic, _, text = key[1:].partition("\0")
+        return cls.parse(text, topic)
 
     @property
     def size(self) -> int:

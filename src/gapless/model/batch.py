@@ -26,7 +26,7 @@ from gapless.model.layout import (
     read_header,
     read_schema,
 )
-from gapless.model.types import EPOCH, Attributes, AttributeType, Source
+from gapless.model.types import EPOCH, MICROSECOND_FIRST, MICROSECOND_LAST, Attributes, AttributeType, Source
 
 Bytes = bytes | bytearray | memoryview
 Rows = npt.NDArray[np.intp]
@@ -111,9 +111,18 @@ class Column:
         """The values as an application knows them: timestamps as datetime."""
         if isinstance(self.raw, Texts):
             return list(self.values)
-        if self.type is AttributeType.TIMESTAMP:
+        if self.type is not AttributeType.TIMESTAMP:
+            return list(self.raw.tolist())
+        if self.valid is None:
             return [EPOCH + timedelta(microseconds=value) for value in self.raw.tolist()]
-        return list(self.raw.tolist())
+        slots = zip(self.raw.tolist(), self.valid.tolist(), strict=True)  # what stands in a null need not be a time
+        return [EPOCH + timedelta(microseconds=value) if valid else None for value, valid in slots]
+
+    def rows_beyond_calendar(self) -> Rows:
+        """Of a column of timestamps the rows whose times are outside the years 1 to 9999."""
+        times = self.values
+        beyond = (times < MICROSECOND_FIRST) | (times > MICROSECOND_LAST)
+        return np.flatnonzero(beyond if self.valid is None else beyond & self.valid)
 
     @property
     def values(self) -> Any:
@@ -275,6 +284,9 @@ class Batch:
                 raise WireError(f"the seqs of a batch of {source} do not rise from {self.first} to {self.last}")
         for column in columns:
             _check_column(column)
+        for name, several in self._by_name.items() if len(self._by_name) < len(columns) else ():
+            if len(several) > 1 and bool((values_in_rows(several, self.rows) > 1).any()):
+                raise WireError(f"attribute {name!r} has two values in one row")
         bodies.check("the bodies")
 
     def take(self, rows: Rows) -> Batch:
@@ -345,6 +357,14 @@ def _check_column(column: Column) -> None:
     for mask in (column.valid, column.raw if column.type is AttributeType.BOOL else None):
         if isinstance(mask, np.ndarray) and bool((mask.view(np.uint8) > 1).any()):
             raise WireError(f"column {column.name!r} holds a truth value that is neither 0 nor 1")
+
+
+def values_in_rows(columns: Sequence[Column], rows: int) -> npt.NDArray[np.intp]:
+    """How many of these columns have a value in each row."""
+    counts = np.zeros(rows, np.intp)
+    for column in columns:
+        counts += 1 if column.valid is None else column.valid
+    return counts
 
 
 _PAD = [b"\0" * n for n in range(8)]

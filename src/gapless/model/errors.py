@@ -13,7 +13,8 @@ GaplessError
 ├── Overloaded           refused before a seq was given: nothing was sent
 ├── OutcomeUnknown       sent, and not known whether accepted
 ├── Refused              the space refused it; it will never be delivered
-│   └── Fenced           a newer holder of the publisher's name has taken over
+│   ├── Fenced           a newer holder of the publisher's name has taken over
+│   └── TooManyNames     this connection has published under as many names as it may
 ├── DeadlineExceeded     waiting ended; what was waited for may still happen
 ├── Closed               the object was closed before
 ├── Unreachable          no server of the list could be reached
@@ -83,6 +84,10 @@ class Refused(GaplessError):
 
 class Fenced(Refused):
     """A newer holder of the publisher's name has taken over."""
+
+
+class TooManyNames(Refused):
+    """This connection has published under as many names as it may."""
 
 
 class DeadlineExceeded(GaplessError):

@@ -81,13 +81,14 @@ class Broker:
         if self._server is not None:
             self._server.close()
         self._dialler.stop()
-        until = time.monotonic() + self.config.tuning.drain_ms / 1000
+        clock = asyncio.get_running_loop().time
+        until = clock() + self.config.tuning.drain_ms / 1000
         await _until(lambda: not self.queued(), until)
         left = self.queued()
         links = list(self.links.values())
         for link in links:
             link.end(f"broker {self.me!r} is going down")
-        await _until(lambda: not any(link.unsent() for link in links), max(until, time.monotonic() + 0.5))
+        await _until(lambda: not any(link.unsent() for link in links), max(until, clock() + 0.5))
         await asyncio.sleep(0)  # links that have ended tell their owner in the next turn of the loop
         if self.journal is not None:
             for space in self.spaces.values():
@@ -213,7 +214,7 @@ class Broker:
         if link.number in space.links:
             raise WireError(f"space {message.space!r} is open on this link already")
         self.channels[link.number, message.channel] = space
-        link.say(Opened(message.channel, space.settings, space.core.newest()))
+        link.say(Opened(message.channel, space.settings, space.core.newest(now())))
         space.session_up(link, message.channel, self.roles[link.number])
 
     def _on_answer(self, link: Link, message: Opened | NotOpened) -> None:
@@ -236,7 +237,8 @@ class Broker:
 
 
 async def _until(true: Callable[[], bool], deadline: float) -> None:
-    while not true() and time.monotonic() < deadline:  # noqa: ASYNC110  # queues in cores have no event to wait for
+    clock = asyncio.get_running_loop().time
+    while not true() and clock() < deadline:  # noqa: ASYNC110  # queues in cores have no event to wait for
         await asyncio.sleep(0.01)
 
 
@@ -262,6 +264,7 @@ def settings_of(space: SpaceConfig, cluster: ClusterConfig) -> SpaceSettings:
         attributes_max=cluster.limits.attributes_max,
         attribute_bytes_max=cluster.limits.attribute_bytes_max,
         interest_bytes_max=cluster.limits.interest_bytes_max,
+        names_max=cluster.limits.names_max,
         tuning=CoreTuning(
             window_bytes=space.credit_bytes,
             patience_ms=space.patience_ms,

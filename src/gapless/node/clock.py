@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from gapless.delivery.port import Now
+from gapless.node.surroundings import here
 
 
 def now() -> Now:
     """The time now."""
-    return Now(time.monotonic_ns(), time.time_ns())
+    return here().now()

@@ -67,6 +67,7 @@ class Limits:
     attributes_max: int = _setting(64, 1, 1024)
     attribute_bytes_max: int = _setting(64 * KIB, 16, 16 * MIB)
     interest_bytes_max: int = _setting(64 * MIB, 64 * KIB, 4096 * MIB)
+    names_max: int = _setting(4096, 1, 1 << 24)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class Opened(Control, tag="opened", frozen=True):
 
     channel: int
     settings: SpaceSettings
-    newest: int = 0  # the highest incarnation of a publisher that the broker knows there
+    newest: int = 0  # publishers opened from now on have a higher incarnation
 
 
 class NotOpened(Control, tag="not-opened", frozen=True):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Protocol
 
 from gapless.node.config import ClusterConfig
 from gapless.node.link import Link, Pace
 from gapless.node.logs import Logger
 from gapless.node.sockets import cause_of
+from gapless.node.surroundings import here
 
 
 class NewLink(Protocol):
@@ -67,7 +67,7 @@ class Dialler:
                     self._log.warning("cannot reach broker", peer=peer, address=str(address), reason=trouble)
                 wait = min(wait * 2, tuning.redial_max_ms)
             told = trouble
-            await asyncio.sleep(wait / 1000 * random.uniform(0.5, 1.0))
+            await asyncio.sleep(wait / 1000 * here().uniform(0.5, 1.0))
 
     async def _connect(self, peer: str, host: str, port: int) -> Link:
         loop = asyncio.get_running_loop()

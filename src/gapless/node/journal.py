@@ -41,14 +41,7 @@ class Journal(Writer):
         self.faults = bool(run.get("faults"))
         self._run = run
         self._spaces: list[str] = []
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            last = _mend(self.path)
-            self._file = self.path.open("ab", buffering=BUFFER_BYTES)
-        except OSError as error:
-            raise ConfigError(
-                f"the journal {self.path} cannot be written: {cause_of(error)}; name a folder that can be"
-            ) from None
+        last = self._open()
         super().__init__(node, self._append, last.n if last else 0)
         self.write(Kind.RUN, now(), version=HISTORY_VERSION, **run)
         if last is not None:
@@ -56,6 +49,18 @@ class Journal(Writer):
                 self.write(Kind.CRASH, now())
             self.write(Kind.RESTART, now())
         self.flush()
+
+    def _open(self) -> Event | None:
+        """The last event of an earlier process of this name."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            last = _mend(self.path)
+            self._file = self.path.open("ab", buffering=BUFFER_BYTES)
+        except OSError as error:
+            raise ConfigError(
+                f"the journal {self.path} cannot be written: {cause_of(error)}; name a folder that can be"
+            ) from None
+        return last
 
     def space(self, settings: SpaceSettings) -> None:
         """The process takes part in this space: say once how it delivers."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
+
+from gapless.node.clock import now
 
 TRACE = "traceback"
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -52,7 +53,7 @@ class Logger:
 
 def timestamp() -> str:
     """This moment, as it stands in logs."""
-    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(now().wall / 1e9, UTC).isoformat(timespec="milliseconds")
 
 
 def as_text(line: Mapping[str, Any]) -> str:

@@ -6,6 +6,9 @@ import os
 import re
 import socket
 
+# How asyncio begins what it puts in the place of the operating system's words; the address is in it once more.
+ADDED = ("Connect call failed", "error while attempting to bind")
+
 
 def family_of(host: str) -> int:
     """The kind of address to listen on."""
@@ -17,7 +20,8 @@ def cause_of(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "no answer"
     if error.errno and error.errno > 0:
-        return os.strerror(error.errno).lower()
+        said = error.strerror or ADDED[0]
+        return (os.strerror(error.errno) if said.startswith(ADDED) else said).lower()
     # A name with several addresses fails once for each; event loops put all of them into one text.
     numbers = re.findall(r"\[Errno (\d+)\]", str(error))
     if numbers:

@@ -71,6 +71,7 @@ class _Draw:
         self.delivery = delivery
         self.seed = seed
         self.random = Random(f"{seed}/scenario")
+        self.pacing = Random(f"{seed}/pacing")
         self.faulty = self.random.random() >= FAULT_FREE_SHARE
         self.spaces = ("main",) if self.random.random() < 0.7 else ("main", "side")
         self.topology = self.draw_topology()
@@ -149,6 +150,7 @@ class _Draw:
             patience_ms=random.choice((50, 200, 1000)) if self.faulty else PATIENT_MS,
             grace_ms=random.choice((1200, 3000)) if self.faulty else BOUND_MS,
             sources_max=random.choice((256, 1 << 16)),
+            unheard_bytes=self.pacing.choice((1, 100, 1 << 20)),
         )
 
     def draw_clients(self) -> list[ClientPlan]:

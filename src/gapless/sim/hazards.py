@@ -18,6 +18,7 @@ DIRECT_HAZARDS: dict[str, str] = {
     "late-link": "a link comes up when there are subscriptions already",
     "awaited-neighbour": "a confirmation waits for a neighbour that has not come up yet",
     "awaited-word": "a confirmation waits for the word of a neighbour",
+    "untold": "somebody asks for what a neighbour cannot be told yet, as it has not heard what it was told before",
     "out-of-reach": "a confirmation is given while brokers are out of reach",
     "in-reach-again": "a confirmation is asked of a neighbour that could not reach everybody the last time",
     "slow-subscriber": "a broker loses patience with a subscriber that does not read",
@@ -134,6 +135,8 @@ class DirectWatcher:
             self.see("awaited-neighbour")
         elif not any(isinstance(effect, Send) and effect.session == end.session for effect in effects):
             self.see("awaited-word")
+            if any(neighbour.touched for neighbour in core.interests.up.values()):
+                self.see("untold")
 
     def on_unsubscribe(self, host: Host, core: Any, end: End, message: Any, effects: Effects) -> None:
         """A client wants something no more, and nobody need be told."""

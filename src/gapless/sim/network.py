@@ -60,12 +60,13 @@ class Party(Protocol):
 class Path:
     """The way from one host to another, whatever runs over it."""
 
-    __slots__ = ("blocked", "cut", "jitter", "latency", "lines", "random", "slow")
+    __slots__ = ("blocked", "cut", "jitter", "latency", "lines", "random", "slow", "trouble")
 
-    def __init__(self, latency: int, jitter: float, random: Random) -> None:
+    def __init__(self, latency: int, jitter: float, random: Random, trouble: Random) -> None:
         self.latency = latency
         self.jitter = jitter
         self.random = random
+        self.trouble = trouble  # chance of its own, so that what goes wrong elsewhere changes nothing here
         self.slow = 1.0
         self.blocked = 0  # how many faults hold everything back
         self.cut = 0  # how many faults lose everything
@@ -182,7 +183,6 @@ class Network:
         self.world = world
         self.settings = settings
         self.paths: dict[tuple[str, str], Path] = {}
-        self._random = world.random("network")
         self.detect = settings.detect_ms * MILLISECOND
 
     def path(self, start: str, end: str) -> Path:
@@ -191,7 +191,8 @@ class Network:
         if path is None:
             random = self.world.random(f"path/{start}/{end}")
             latency = int(self.settings.latency_ms * MILLISECOND * 2 ** random.uniform(-1, 1))
-            path = self.paths[start, end] = Path(latency, self.settings.jitter, random)
+            trouble = self.world.random(f"trouble/{start}/{end}")
+            path = self.paths[start, end] = Path(latency, self.settings.jitter, random, trouble)
         return path
 
     def dial(self, caller: Party, called: Party) -> End:
@@ -228,7 +229,7 @@ class Network:
         path.cut += 1
         for line in path.lines:
             if not line.ended:
-                line.tear(self._random.randint(0, len(line.queue)), self._random.randint(0, self.detect))
+                line.tear(path.trouble.randint(0, len(line.queue)), path.trouble.randint(0, self.detect))
 
     def mend(self, start: str, end: str) -> None:
         """The link is there again."""
@@ -249,7 +250,7 @@ class Network:
     def reset(self, end: End, delays: tuple[int, int]) -> None:
         """A wire breaks although nothing is wrong: the two ends learn of it at different times."""
         for line, delay in zip((end.out, end.out.into.out), delays, strict=True):
-            line.tear(self._random.randint(0, len(line.queue)), delay)
+            line.tear(line.path.trouble.randint(0, len(line.queue)), delay)
 
     # --- silence
 
@@ -260,7 +261,7 @@ class Network:
 
     def listen_at(self, line: Line) -> None:
         """The host at the end of a line looks, after a while, whether it still hears nothing."""
-        self.world.after(self.detect + self._random.randint(0, self.detect // 4), self._look, line)
+        self.world.after(self.detect + line.path.trouble.randint(0, self.detect // 4), self._look, line)
 
     def _look(self, line: Line) -> None:
         end = line.into

@@ -173,9 +173,21 @@ def _repeated(what: str, names: list[str]) -> Iterator[str]:
 
 
 def write_scenario(scenario: Scenario) -> str:
-    """The scenario as TOML, which `scenario_of` reads again."""
-    data = msgspec.to_builtins(scenario)
-    return "\n".join(_table(data, ())) + "\n"
+    """The scenario as TOML, which `scenario_of` reads again. What is as it is by default is left out."""
+    return "\n".join(_table(_said(scenario), ())) + "\n"
+
+
+def _said(part: msgspec.Struct) -> dict[str, Any]:
+    """What differs from the defaults."""
+    said: dict[str, Any] = {}
+    for field in msgspec.structs.fields(type(part)):
+        value = getattr(part, field.encode_name)
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        if field.required or value != default:
+            many = isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct)
+            one = _said(value) if isinstance(value, msgspec.Struct) else msgspec.to_builtins(value)
+            said[field.encode_name] = [_said(each) for each in value] if many else one
+    return said
 
 
 def _table(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from gapless.model.errors import ConfigError
 from gapless.sim.coverage import (
     ENOUGH_RUNS,
     MEDIAN_BROKERS,
@@ -25,7 +26,8 @@ from gapless.sim.coverage import (
     median,
 )
 from gapless.sim.mutants import MUTANTS, Mutant, mutant_named
-from gapless.sim.worker import Result
+from gapless.sim.shrink import Shrunk
+from gapless.sim.worker import Result, Task
 
 REPEATED = 20  # one run in so many is repeated by a process that hashes differently
 LISTED = 20  # seeds with violations that are told in full
@@ -49,17 +51,28 @@ class Worker:
 
     def run(self, seed: int) -> Result:
         """The result of a seed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(f"{seed}\n".encode())
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = b""
+        line = self._ask(str(seed).encode())
         if not line:
             return Result(seed=seed, raised=f"the process that ran it ended with status {self._process.wait()}")
         return msgspec.json.decode(line, type=Result)
+
+    def shrink(self, task: Task) -> Shrunk | None:
+        """The least that fails as this seed does; None when it does not fail. Raises ConfigError when it cannot."""
+        line = self._ask(msgspec.json.encode(task))
+        if not line:
+            raise ConfigError(f"the process that shrank seed {task.shrink} ended with status {self._process.wait()}")
+        return msgspec.json.decode(line, type=Shrunk | None)
+
+    def _ask(self, line: bytes) -> bytes:
+        """The answer to a line; empty when the process has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(line + b"\n")
+            self._process.stdin.flush()
+            return self._process.stdout.readline()
+        except BrokenPipeError:
+            return b""
 
     def close(self) -> None:
         """No more seeds."""

@@ -1,5 +1,7 @@
 """A process that runs seeds for a soak: lines with seeds come in, lines with results go out.
 
+A line with a `Task` instead of a seed asks for a failure to be shrunk, and `null` says that nothing fails.
+
 python [-O] -m gapless.sim.worker DELIVERY [MUTANT]
 """
 
@@ -8,10 +10,24 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from gapless.model.errors import ConfigError
 from gapless.sim.mutants import become, mutant_named
+
+if TYPE_CHECKING:
+    from gapless.sim.shrink import Shrunk
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """To shrink the failure of a seed, in the scenario that is drawn from it or in this one."""
+
+    shrink: int
+    scenario: str = ""
+    runs_max: int
+    seconds_max: float
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +82,19 @@ def result_of(delivery: str, seed: int) -> Result:
     )
 
 
+def shrunk_of(delivery: str, task: Task) -> Shrunk | None:
+    """The least that fails as this seed does."""
+    from gapless.sim.draw import random_scenario
+    from gapless.sim.scenario_file import scenario_of
+    from gapless.sim.shrink import shrink
+
+    scenario = scenario_of(task.scenario) if task.scenario else random_scenario(delivery, task.shrink)
+    try:
+        return shrink(scenario, task.shrink, task.runs_max, task.seconds_max)
+    except ConfigError:
+        return None
+
+
 def main(arguments: list[str]) -> None:
     """Answer seed after seed until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is told to all processes, and one of them answers
@@ -73,7 +102,9 @@ def main(arguments: list[str]) -> None:
     if len(arguments) > 1:
         become(mutant_named(delivery, arguments[1]))
     for line in sys.stdin:
-        answer = msgspec.json.encode(result_of(delivery, int(line))).decode()
+        asked = msgspec.json.decode(line, type=int | Task)
+        told = shrunk_of(delivery, asked) if isinstance(asked, Task) else result_of(delivery, asked)
+        answer = msgspec.json.encode(told).decode()
         sys.stdout.write(answer + "\n")
         sys.stdout.flush()
 

@@ -7,6 +7,8 @@ import os
 import socket
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,18 @@ def pin(core: int) -> None:
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) > 1:
         os.sched_setaffinity(0, {cores[core % len(cores)]})
+
+
+@contextmanager
+def pinned(core: int) -> Iterator[None]:
+    """Keep this process on one core for a while: processes started afterwards would inherit the pin."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    pin(core)
+    try:
+        yield
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)
 
 
 def measure_limits(seconds: float) -> dict[str, Any]:
@@ -38,14 +52,14 @@ def loopback(seconds: float) -> float:
     context = multiprocessing.get_context("spawn")
     sender = context.Process(target=_send_bytes, args=(listener.getsockname()[1], seconds))
     sender.start()
-    pin(0)
-    connection, _ = listener.accept()
-    buffer = bytearray(LOOPBACK_CHUNK)
-    total = 0
-    start = time.perf_counter()
-    with connection, listener:
-        while count := connection.recv_into(buffer):
-            total += count
+    with listener, pinned(0):
+        connection, _ = listener.accept()
+        buffer = bytearray(LOOPBACK_CHUNK)
+        total = 0
+        start = time.perf_counter()
+        with connection:
+            while count := connection.recv_into(buffer):
+                total += count
     took = time.perf_counter() - start
     sender.join()
     return total / took

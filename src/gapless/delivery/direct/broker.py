@@ -33,7 +33,7 @@ from gapless.delivery.direct.messages import (
 )
 from gapless.delivery.flow import Hold, Inbox, Outbox, Waiting
 from gapless.delivery.gate import refusal_of
-from gapless.delivery.memory import Holders, Watermarks
+from gapless.delivery.memory import Holders
 from gapless.delivery.port import (
     Dial,
     Effect,
@@ -50,29 +50,32 @@ from gapless.delivery.port import (
     Wake,
 )
 from gapless.delivery.selection import packed, size_of
-from gapless.filters import FilterIndex, Interest
+from gapless.filters import FilterIndex, Interest, Matched, RouteIndex
 from gapless.model.batch import Batch, Rows
 from gapless.model.errors import FilterError, WireError
 from gapless.model.events import Kind
 from gapless.model.types import Source
 
 MILLISECOND = 1_000_000
+AHEAD_MAX = 24 * 3600 * 1000 * MILLISECOND  # of the incarnation of a publisher: clocks may differ by so much
+TOGETHER_MAX = 1_000_000  # so many publishers may be opened after the same newest one
+SUBSCRIPTION_BYTES = 512  # what a subscription counts besides its texts: about what a broker keeps for it
 HEAD_BYTES_MAX = 1 << 20  # how much one message may say of who gets what
-LINK = -1  # in the index: everything wanted behind a neighbour
 
 
 class Peer:
     """One session: a neighbour or a client."""
 
-    __slots__ = ("asked_bytes", "inbox", "interests", "missed", "outbox", "session")
+    __slots__ = ("asked_bytes", "inbox", "interests", "missed", "outbox", "session", "watched")
 
     def __init__(self, session: Session, window: int) -> None:
         self.session = session
         self.inbox = Inbox(window)
         self.outbox = Outbox()
         self.interests: dict[int | str, Interest] = {}  # by subscription (client) or key (neighbour)
-        self.asked_bytes = 0  # of a client: the length of its interests
+        self.asked_bytes = 0  # of a client: the cost of its subscriptions
         self.missed: dict[int, int] | None = None  # a client too slow to read: what it missed, per subscription
+        self.watched = False  # of a client: a wake is under way that looks whether it reads
 
 
 class DirectBroker:
@@ -87,10 +90,11 @@ class DirectBroker:
         self.by_name: dict[
             tuple[Role, str], int
         ] = {}  # the newest session of each; a client may be called like a broker
-        self.interests = Interests(neighbours)
-        self.index = FilterIndex()
-        self.accepted = Watermarks(self.tuning.sources_max)
-        self.holders = Holders(self.tuning.sources_max)
+        self.interests = Interests(neighbours, self.tuning.unheard_bytes, self.tuning.cover_piece)
+        self.working = False  # a wake for what is left to do with interests is under way
+        self.routes = RouteIndex()  # by session of a neighbour: what is wanted behind it
+        self.index = FilterIndex()  # by session of a client and subscription
+        self.holders = Holders(self.tuning.sources_max, settings.names_max)
         self.time = 0  # of the last publications accepted
         self.effects: list[Effect] = []
         self.handlers: dict[Role, dict[type[Message], Callable[[Peer, Any, Now], None]]] = {
@@ -116,13 +120,13 @@ class DirectBroker:
         self.effects.extend(Dial(peer) for peer in self.dials)
         if self.interests.expected:
             self.effects.append(Wake(now.at + self.tuning.grace_ms * MILLISECOND, "grace"))
-        return self._done()
+        return self._done(now)
 
     def on_session_up(self, session: Session, now: Now) -> Effects:
         """A neighbour or a client is there: tell it what it may send and, a neighbour, what is wanted."""
         if session.role is Role.BROKER and session.peer not in self.interests.neighbours:
             self._hang_up(session.id, f"broker {session.peer!r} is not a neighbour of {self.me!r} in this tree")
-            return self._done()
+            return self._done(now)
         name = (session.role, session.peer)
         if name in self.by_name:
             self._part(self.by_name[name])
@@ -131,39 +135,42 @@ class DirectBroker:
         self._send(session.id, Credit(self.tuning.window_bytes))
         if session.role is Role.BROKER:
             self.interests.rise(session.peer)
-            self.interests.change()
-        return self._done()
+        return self._done(now)
 
     def on_session_down(self, session: int, now: Now) -> Effects:
         """Whoever is behind it is out of reach."""
         if session in self.peers:
             self._part(session)
-        return self._done()
+        return self._done(now)
 
     def on_message(self, session: int, message: Message, now: Now) -> Effects:
         """Hand a message to its handler."""
         peer = self.peers.get(session)
         if peer is None:
             self._drop("old-session", 1)
-            return self._done()
+            return self._done(now)
         role = peer.session.role
         handle = self.handlers[role].get(type(message))
         if handle is None:
             self._hang_up(session, f"a {role} does not send {type(message).__name__}")
         else:
             handle(peer, message, now)
-        return self._done()
+        return self._done(now)
 
     def on_wake(self, what: str, now: Now) -> Effects:
-        """Time is up: for neighbours that never came, or for a client that does not read."""
+        """Time is up: for neighbours that never came, for work left undone, for a client that does not read."""
         if what == "grace":
             for peer in tuple(self.interests.expected):
                 self.interests.fall(peer)
+        elif what == "covers":
+            self.working = False
+            self.interests.work()
         else:
             peer_of = self.peers.get(int(what))
             if peer_of is not None:
+                peer_of.watched = False
                 self._lose_patience(peer_of, now)
-        return self._done()
+        return self._done(now)
 
     def on_stored(self, then: str, now: Now) -> Effects:
         """Never asked for: `direct` stores nothing."""
@@ -176,12 +183,12 @@ class DirectBroker:
     def held(self) -> dict[str, int]:
         """Confirmations not given, publications not sent."""
         waiting = sum(len(peer.outbox.waiting) for peer in self.peers.values())
-        counts = {"pending": self.interests.unanswered(), "waiting": waiting}
+        counts = {"pending": self.interests.unanswered(), "waiting": waiting, "covers": int(self.interests.busy)}
         return {reason: count for reason, count in counts.items() if count}
 
-    def newest(self) -> int:
-        """The highest incarnation of a publisher that came to this broker."""
-        return self.holders.highest
+    def newest(self, now: Now) -> int:
+        """The highest incarnation of a publisher that came to this broker, or could have come by now."""
+        return max(self.holders.highest, now.wall)
 
     # --- publications -----------------------------------------------------------------------------------------------
 
@@ -196,27 +203,42 @@ class DirectBroker:
             self._hang_up(peer.session.id, f"malformed batch: {error}")
             return
         source, first, last = message.batch.source, message.batch.first, message.batch.last
-        refused = refused or self._fenced(source)
+        refused = refused or self._unholdable(peer, source, now)
         if refused is not None:
             self._send(peer.session.id, Reject(source.name, source.incarnation, first, last, *refused))
             self._pay(hold)
             return
-        batch = message.batch.since(self.accepted.of(source))
+        holder = self.holders.take(peer.session.id, source)
+        batch = message.batch.since(holder.accepted)
         if batch is None or batch.rows < message.batch.rows:
             self._drop("offered-twice", message.batch.rows - (batch.rows if batch else 0))
         self._send(peer.session.id, Accept(source.name, source.incarnation, first, last))
         if batch is not None:
-            self.accepted.raise_to(source, last)
+            holder.accepted = last
             self._route(batch.stamped(self._time(now)), peer, hold, now)
         self._pay(hold)
 
-    def _fenced(self, source: Source) -> Refused | None:
-        """The newest holder of a publisher's name is the only one; a broker knows those that came to it."""
+    def _unholdable(self, peer: Peer, source: Source, now: Now) -> Refused | None:
+        """The newest holder of a publisher's name is the only one; a broker knows those that came to it.
+
+        Incarnations are times. One far ahead of them all would make every later publisher look old, and is not taken.
+        """
         if self.holders.has_newer(source):
-            text = f"publisher {source.name!r} has been taken over by a newer holder of the name, or forgotten"
-            return Refused("Fenced", f"{text} after {self.tuning.sources_max} others: open it again to take it over")
-        self.holders.note(source)
+            text = f"publisher {source.name!r} has been taken over by a newer holder of the name"
+            return Refused("Fenced", f"{text}: open it again to take it over")
+        if source.incarnation > max(now.wall + AHEAD_MAX, self.holders.highest + TOGETHER_MAX):
+            text = f"publisher {source.name!r} has the incarnation {source.incarnation}, more than a day ahead of here"
+            return Refused("Refused", f"{text}: put right the clocks of the brokers, and open it again")
+        if not self.holders.admits(peer.session.id, source.name):
+            return Refused("TooManyNames", self._too_many_names(peer))
         return None
+
+    def _too_many_names(self, peer: Peer) -> str:
+        return (
+            f"{peer.session.peer!r} has published under {self.settings.names_max} names in space "
+            f"{self.settings.name!r} since it connected, the most there may be: use fewer names, open another "
+            "connection, or raise names_max"
+        )
 
     def _time(self, now: Now) -> int:
         """The wall clock, but never going back, so that the times of a source do not."""
@@ -238,16 +260,15 @@ class DirectBroker:
 
     def _route(self, batch: Batch, origin: Peer, hold: Hold, now: Now) -> None:
         """One message to each destination, however many subscriptions it has."""
-        clients: dict[int, list[tuple[int, Rows | None]]] = {}
         subsets: dict[bytes, Batch] = {}
-        matched = cast("dict[tuple[int, int], Rows | slice]", self.index.match(batch))
-        for (session, subscription), found in matched.items():
-            rows = None if isinstance(found, slice) else found
-            if subscription != LINK:
-                clients.setdefault(session, []).append((subscription, rows))
-            elif session != origin.session.id:
-                part = batch if rows is None else _subset(batch, rows, subsets)
+        for session, found in cast("dict[int, Matched]", self.routes.route(batch)).items():
+            if session != origin.session.id:
+                part = batch if isinstance(found, slice) else _subset(batch, found, subsets)
                 self._offer(self.peers[session], Forward(part), part.size, hold, now)
+        clients: dict[int, list[tuple[int, Rows | None]]] = {}
+        for (session, subscription), found in cast("dict[tuple[int, int], Matched]", self.index.match(batch)).items():
+            rows = None if isinstance(found, slice) else found
+            clients.setdefault(session, []).append((subscription, rows))
         each = max(1, HEAD_BYTES_MAX * 8 // (batch.rows + 64))
         for session, matches in clients.items():
             for start in range(0, len(matches), each):
@@ -268,8 +289,12 @@ class DirectBroker:
             self._miss(peer, message, rows)
         elif peer.outbox.offer(Waiting(message, size, rows, hold, now.at)):
             self._send(peer.session.id, message)
-        elif len(peer.outbox.waiting) == 1 and peer.session.role is Role.CLIENT:
-            self.effects.append(Wake(now.at + self.tuning.patience_ms * MILLISECOND, str(peer.session.id)))
+        elif peer.session.role is Role.CLIENT and not peer.watched:
+            self._watch(peer, now.at + self.tuning.patience_ms * MILLISECOND)
+
+    def _watch(self, peer: Peer, at: int) -> None:
+        peer.watched = True
+        self.effects.append(Wake(at, str(peer.session.id)))
 
     def on_credit(self, peer: Peer, message: Credit, now: Now) -> None:
         """There is room again: own up to what was missed, and go on."""
@@ -287,7 +312,7 @@ class DirectBroker:
             return
         until = peer.outbox.waiting[0].since + self.tuning.patience_ms * MILLISECOND
         if now.at < until:
-            self.effects.append(Wake(until, str(peer.session.id)))
+            self._watch(peer, until)
             return
         peer.missed = {}
         for item in peer.outbox.clear():
@@ -317,7 +342,8 @@ class DirectBroker:
         interest asked for, stop when that one ends, and begin again: delivering that is a start with a gap behind.
         """
         number = message.subscription
-        if peer.asked_bytes + len(message.filter) + len(message.topic) > self.settings.interest_bytes_max:
+        cost = SUBSCRIPTION_BYTES + len(message.filter) + len(message.topic)
+        if peer.asked_bytes + cost > self.settings.interest_bytes_max:
             self._send(peer.session.id, Decline(number, "TooLarge", self._too_much_asked(peer)))
             return
         try:
@@ -329,16 +355,16 @@ class DirectBroker:
             self._hang_up(peer.session.id, f"subscribed under the number {number}, which is taken or not one")
             return
         peer.interests[number] = interest
-        peer.asked_bytes += interest.size
+        peer.asked_bytes += SUBSCRIPTION_BYTES + interest.size
         self.interests.hold(interest, LOCAL)
         self.interests.change((interest.key,))
         self.interests.ask(Asked(peer.session.id, number), LOCAL)
 
     def _too_much_asked(self, peer: Peer) -> str:
         return (
-            f"the filters and topics of {peer.session.peer!r} in space {self.settings.name!r} would be longer than "
-            f"{self.settings.interest_bytes_max} bytes together: want less, use another connection, or raise "
-            "interest_bytes_max"
+            f"the subscriptions of {peer.session.peer!r} in space {self.settings.name!r} would count more than "
+            f"{self.settings.interest_bytes_max} bytes, each {SUBSCRIPTION_BYTES} and its filter and topic: want less, "
+            "use another connection, or raise interest_bytes_max"
         )
 
     def on_unsubscribe(self, peer: Peer, message: Unsubscribe, now: Now) -> None:
@@ -346,7 +372,7 @@ class DirectBroker:
         interest = peer.interests.pop(message.subscription, None)
         if interest is None:
             return
-        peer.asked_bytes -= interest.size
+        peer.asked_bytes -= SUBSCRIPTION_BYTES + interest.size
         self.interests.forget_one(Asked(peer.session.id, message.subscription))
         self.index.remove_owner((peer.session.id, message.subscription))
         self.interests.drop(interest.key, LOCAL)
@@ -354,7 +380,7 @@ class DirectBroker:
 
     def on_want(self, peer: Peer, message: Want, now: Now) -> None:
         """A neighbour tells what is wanted behind it: pass it on, and confirm when everybody knows."""
-        name, owner = peer.session.peer, (peer.session.id, LINK)
+        name, owner = peer.session.peer, peer.session.id
         touched: list[str] = []
         try:
             removed = {interest.key: interest for interest in starmap(Interest.parse, message.remove)}
@@ -367,12 +393,12 @@ class DirectBroker:
             return
         for interest in removed.values():
             del peer.interests[interest.key]
-            self.index.remove(interest, owner)
+            self.routes.remove(interest, owner)
             self.interests.drop(interest.key, name)
             touched.append(interest.key)
         for interest in added.values():
             peer.interests[interest.key] = interest
-            self.index.add(interest, owner)
+            self.routes.add(interest, owner)
             self.interests.hold(interest, name)
             touched.append(interest.key)
         self.interests.change(touched)
@@ -407,10 +433,13 @@ class DirectBroker:
         if lost:
             self._drop("session-ended" if broker or peer.interests else "unsubscribed", lost)
         holder = peer.session.peer if broker else LOCAL
+        self.routes.remove_owner(session)
         for number, interest in peer.interests.items():
-            self.index.remove_owner((session, LINK if broker else number))
+            if not broker:
+                self.index.remove_owner((session, number))
             self.interests.drop(interest.key, holder)
         self.interests.forget(session)
+        self.holders.leave(session)
         if broker:
             self.interests.fall(peer.session.peer)
         self.interests.change([interest.key for interest in peer.interests.values()])
@@ -428,7 +457,10 @@ class DirectBroker:
     def _drop(self, reason: str, count: int) -> None:
         self.effects.append(Note(Kind.DROPPED, {"reason": reason, "count": count}))
 
-    def _done(self) -> Effects:
+    def _done(self, now: Now) -> Effects:
+        if self.interests.busy and not self.working:
+            self.working = True
+            self.effects.append(Wake(now.at, "covers"))
         for name, want in self.interests.wants():
             self._send(self.by_name[Role.BROKER, name], want)
         for pending in self.interests.answered():

@@ -146,7 +146,7 @@ class DirectLeaf:
         }
         return {reason: count for reason, count in counts.items() if count}
 
-    def newest(self) -> int:
+    def newest(self, now: Now) -> int:
         """Brokers know; a leaf does not."""
         return 0
 
@@ -296,7 +296,7 @@ class DirectLeaf:
         self.session = 0
         self.outbox.room = 0
         for source, under_way in self.sent.items():
-            self.unsure.raise_to(source, under_way[-1][1])
+            self.unsure.raise_to(source, max(last for _, last in under_way))  # what is offered again comes out of turn
             for first, last in under_way:
                 outcome = Unknown("the session with the broker ended before it answered")
                 self.effects.append(Answer(Published(source, first, last), outcome))
