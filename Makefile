@@ -30,6 +30,7 @@ setup: $(READY) ## make .venv with the locked dependencies and the project; the 
 
 $(READY): requirements.lock pyproject.toml tools/setup_environment.py
 	@test -n "$(PYTHON)" || { echo "setup: Gapless needs Python 3.11 or newer and found none: install it, or name it with 'make PYTHON=/path/to/python3.11'." >&2; exit 1; }
+	@command -v "$(PYTHON)" >/dev/null 2>&1 || { echo "setup: there is no Python at $(PYTHON): name one that is there, or leave PYTHON out to have one found." >&2; exit 1; }
 	@"$(PYTHON)" tools/setup_environment.py
 
 demo: $(READY) ## an overlay on this machine, brokers killed while you watch, and the verdict at the end

@@ -39,6 +39,21 @@ def test_no_python_is_one_sentence() -> None:
     assert "needs Python 3.11 or newer and found none" in said.stderr
 
 
+def test_a_python_that_is_not_there_is_one_sentence() -> None:
+    """A Python that is named but does not exist is told as such, not by what the shell makes of it."""
+    said = make("-W", "requirements.lock", "setup", "PYTHON=/nonexistent/python")
+    assert said.returncode != 0
+    ours = [line for line in said.stderr.splitlines() if not line.startswith("make")]
+    assert len(ours) == 1
+    assert ours[0].startswith("setup: there is no Python at /nonexistent/python: name one that is there, or leave ")
+
+
+def test_what_runs_leave_behind_is_ignored() -> None:
+    """A cluster that was tried in the checkout, its journals, and seeds that failed are no part of the project."""
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert {"/cluster.toml", "/data/", "/journals/", "/failures/"} <= {*ignored}
+
+
 def test_a_python_without_venv_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A Python whose venv module was left out is told apart from every other failure."""
     monkeypatch.setattr(setup_environment, "PYTHON", tmp_path / "missing")

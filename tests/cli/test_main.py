@@ -55,9 +55,12 @@ def test_help_and_version_load_nothing_large() -> None:
         ),
         (["up", "--brokers", "three"], "invalid int value: 'three'"),
         (["status", "here"], "gapless status: 'here' is not the address of a server"),
-        (["broker", "nowhere.toml", "--id", "b0"], "gapless broker: There is no file nowhere.toml"),
+        (
+            ["broker", "nowhere.toml", "--id", "b0", "--log-format", "text"],
+            "gapless broker: there is no file nowhere.toml",
+        ),
         (["up", "cluster.toml", "--brokers", "2"], "leave out --brokers"),
-        (["up", "--brokers", "0"], "A cluster of 0 brokers cannot be made"),
+        (["up", "--brokers", "0"], "a cluster of 0 brokers cannot be made"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_status_2(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
+from datetime import UTC, datetime
+from math import inf, nan
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -18,6 +24,7 @@ from tests.client.serving import served
 from tests.client.test_life import events_of
 
 import gapless
+from gapless.cli import subscribe
 from gapless.cli.main import main
 
 Output = pytest.CaptureFixture[str]
@@ -72,12 +79,8 @@ def test_one_from_arguments(capsys: Output) -> None:
         (["a=1", "--from", "x.csv"], "both one publication and a file"),
         (["a"], "'a' is no attribute: write NAME=VALUE"),
         (["a=1", "a=2"], "'a' is given twice"),
-        (["price=dear"], "'price' is 'dear', which is string"),
-        (["when=soon"], "write it like 2024-01-31T12:00Z"),
-        (["n=99999999999999999999"], "outside the 64-bit integers"),
         (["--from", "no-such.csv"], "no-such.csv cannot be read: no such file"),
         (["--from", "x.txt"], "name it with --format"),
-        (["a=1", "--rate", "0"], "--rate 0 is no rate"),
         (["a=1", "--name", ""], "cannot name a publisher"),
     ],
 )
@@ -86,6 +89,24 @@ def test_wrong_use_of_publish(arguments: list[str], says: str, capsys: Output) -
     with served(space=TYPES) as servers:
         status, _, err = _publish(capsys, servers, *arguments)
         assert status == 2 and says in err[-1] and err[-1].startswith("gapless publish: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["price=dear"], "'price' is 'dear', which is string"),
+        (["when=soon"], "write it like 2024-01-31T12:00Z"),
+        (["n=99999999999999999999"], "outside the 64-bit integers"),
+        (["y=1e400"], "'y' is 1e400, beyond the 64-bit floats"),
+        (["long=" + 70_000 * "x"], "attribute_bytes_max"),
+    ],
+)
+def test_one_that_is_refused(arguments: list[str], says: str, capsys: Output) -> None:
+    """A publication from arguments that cannot be published is told and counted like one from a file: status 1."""
+    with served(space=TYPES) as servers:
+        status, out, err = _publish(capsys, servers, *arguments)
+        assert status == 1 and len(err) == 1 and err[0].startswith("gapless publish: attribute ") and says in err[0]
+        assert out.startswith("accepted 0 publications of client-") and out.endswith(", 1 refused\n")
 
 
 def test_from_ndjson(tmp_path: Path, capsys: Output) -> None:
@@ -108,7 +129,8 @@ def test_from_ndjson(tmp_path: Path, capsys: Output) -> None:
         status, out, err = _publish(capsys, servers, "--from", str(path), "--json")
         said = json.loads(out)
         assert status == 1 and (said["accepted"], said["refused"], said["unknown"]) == (2, 7, 0)
-        assert sorted(line.split(": ")[1] for line in err) == [f"line {number}" for number in (2, 3, 5, 6, 7, 8, 9)]
+        bad = [f"{path} line {number}" for number in (2, 3, 5, 6, 7, 8, 9)]
+        assert sorted(line.split(": ")[1] for line in err) == bad
         assert _arrived(sub) == [({"price": 2.0, "loc": "NY"}, b"text"), ({"yes": True}, b"\x00\x01")]
 
 
@@ -123,15 +145,12 @@ def test_from_csv(tmp_path: Path, capsys: Output) -> None:
     )
     with served(space=TYPES) as servers, gapless.sync.connect(servers) as bus, bus.subscribe(SPACE) as sub:
         status, out, err = _publish(capsys, servers, "--from", str(path), "--body-column", "note")
-        assert status == 1 and err == ["gapless publish: line 3: 2 columns instead of 6"]
+        assert status == 1 and err == [f"gapless publish: {path} line 3: 2 columns instead of 6"]
         assert out.startswith("accepted 2 publications") and out.endswith(", 1 refused\n")
         (one, body), (two, _) = _arrived(sub)
         assert (one["sym"], one["price"], one["n"], body) == ("A", 1.0, 1, b"first") and type(one["price"]) is float
         assert str(one["day"]) == "2024-01-01 00:00:00+00:00" and str(two["when"]) == "2024-01-03 12:00:00.500000+00:00"
         assert two["sym"] == "C\n" and "n" not in two
-        path.write_text("n\n" + "111111111111111111\n" * 100_000 + "x\n")
-        status, out, err = _publish(capsys, servers, "--from", str(path))
-        assert status == 2 and "Row #100002" in err[-1] and "accepted " in out
 
 
 def test_from_parquet(tmp_path: Path, capsys: Output) -> None:
@@ -156,7 +175,13 @@ def test_from_parquet(tmp_path: Path, capsys: Output) -> None:
         _, out, _ = _publish(capsys, servers, "--from", str(path), "--rate", "40", "--json")
         assert 0.15 < json.loads(out)["seconds"] < 5
         status, _, err = _publish(capsys, servers, "--from", str(path), "--body-column", "text")
-        assert status == 2 and "no column 'text' for the body; there are n, price, body" in err[-1]
+        assert status == 2 and f"{path} has no column 'text' for the body; there are n, price, body" in err[-1]
+        pyarrow.parquet.write_table(pa.table({"n": [[1, 2]]}), path)
+        status, _, err = _publish(capsys, servers, "--from", str(path))
+        assert status == 2 and err[-1].startswith(f"gapless publish: {path}: column 'n' has the Arrow type list")
+        pyarrow.parquet.write_table(pa.table({"x": ["y" * 70_000, "y"]}), path)
+        status, _, err = _publish(capsys, servers, "--from", str(path))
+        assert status == 1 and [line.split(": ")[1] for line in err] == [f"{path} row 1"]
 
 
 def _shell(*arguments: str, **more: object) -> subprocess.Popen[str]:
@@ -221,6 +246,42 @@ def test_ctrl_c_ends_subscribe_well() -> None:
         assert (process.returncode, err) == (0, "")
 
 
+def test_ctrl_c_before_it_was_subscribed() -> None:
+    """Ctrl-C ends a `subscribe` that never reached a server with the status of what was interrupted."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = _shell("subscribe", f"127.0.0.1:{silent.getsockname()[1]}", SPACE)
+        with silent.accept()[0]:
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=10) == ("", "")
+        assert process.returncode == 130
+
+
+def test_for_ends_in_a_busy_space() -> None:
+    """`--for` ends `subscribe` although there is always something more to print."""
+    endless = SimpleNamespace(some=lambda deadline: [])
+    arguments = argparse.Namespace(json=False, seconds=0.2, count=None)
+    started = time.monotonic()
+    assert subscribe._print_all(endless, arguments, SimpleNamespace(look=lambda: None)) == 0  # type: ignore[arg-type]  # what it uses of them
+    assert 0.2 <= time.monotonic() - started < 5
+
+
+def test_what_json_cannot_show_survives(capsys: Output) -> None:
+    """Times and numbers without end come out of `subscribe --json` as JSON, and go in again as what they were."""
+    when = datetime(2024, 1, 31, 12, 0, 0, 5, UTC)
+    row = {"when": when, "up": inf, "down": -inf, "no": nan, "one": 1.0, "big": 1e300, "n": 1 << 60, "s": "inf"}
+    with served() as servers, gapless.sync.connect(servers) as bus, bus.subscribe(SPACE) as sub:
+        process = _shell("subscribe", servers[0], SPACE, "--json", "--count", "1")
+        _until_subscribed(process)
+        bus.publish(SPACE, row)
+        line, _ = process.communicate(timeout=10)
+        json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+        copy = _shell("publish", servers[0], SPACE, "--from", "-", stdin=subprocess.PIPE)
+        _, err = copy.communicate(line + '{"attributes": {}, "types": {"a": "date"}}\n{"y": 1e400}\n', timeout=10)
+        assert "standard input line 2: its `types` do not name types" in err and "line 3: this cannot be read" in err
+        (first, _), (second, _) = _arrived(sub)
+        assert repr(first) == repr(second) and second["when"] == when and second["down"] == -inf
+
+
 def test_subscribe_ends(capsys: Output) -> None:
     """`--for` ends it well, unless fewer came than `--count` asked for; no server is status 1, wrong use 2."""
     cases: list[tuple[list[str], int, str]] = [
@@ -228,7 +289,7 @@ def test_subscribe_ends(capsys: Output) -> None:
         (["--for", "0.1", "--count", "2"], 1, "2 of 2 did not come within 0.1 s"),
         (["price >"], 2, "column 8"),
         (["a = 1", "--filter", "a = 1"], 2, "there are two filters"),
-        (["--count", "0"], 2, "nothing to wait for"),
+        (["--count", "0"], 2, "argument --count: '0' will not do: give a whole number, 1 or more"),
     ]
     with served() as servers:
         for arguments, status, says in cases:

@@ -258,7 +258,7 @@ def test_files_are_read_or_the_reason_is_told(tmp_path: Path) -> None:
     assert load_config(str(path)).name == "demo"
     path.write_text(GOOD.replace('"demo"', '"demo"\ndata = "/var/x"'), encoding="utf-8")
     assert load_config(path).data == Path("/var/x")
-    with pytest.raises(ConfigError, match=r"There is no file .*none\.toml"):
+    with pytest.raises(ConfigError, match=r"there is no file .*none\.toml"):
         load_config(tmp_path / "none.toml")
     with pytest.raises(ConfigError, match="cannot be read: is a directory"):
         load_config(tmp_path)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,8 @@ from gapless.delivery.direct.messages import Confirm, Credit, Match, Subscribe
 from gapless.model.errors import DeadlineExceeded
 from gapless.model.events import Event, Kind, read_history
 from gapless.node.asking import ask_all
-from gapless.node.config import ClusterConfig, load_config
+from gapless.node.config import ClusterConfig, load_config, parse_config
+from gapless.node.fleet import Child, Fleet
 from gapless.node.process import BROKEN
 
 pytestmark = pytest.mark.live
@@ -180,6 +183,25 @@ def test_a_stopped_process_is_suspected_and_taken_back(tmp_path: Path) -> None:
         run(story([b0, b1], config))
 
 
+def test_subscribe_says_where_it_stands(tmp_path: Path) -> None:
+    """When its server dies it names the next; when the last one goes it says so, and that it is trying."""
+    config = written(tmp_path, 2)
+    servers = ",".join(f"127.0.0.1:{port_of(config, me)}" for me in ("b1", "b0"))
+    with (
+        broker(tmp_path, "b0") as b0,
+        broker(tmp_path, "b1") as b1,
+        gapless(tmp_path, "subscribe", servers, SPACE) as sub,
+    ):
+        sub.wait_for("subscribed at b1\n")
+        b1.signal(signal.SIGKILL)
+        sub.wait_for("gapless subscribe: connected to b0 now\n")
+        b0.signal(signal.SIGKILL)
+        sub.wait_for("gapless subscribe: no server can be reached (127.0.0.1:")
+        sub.wait_for(": connection refused); trying until one can be\n")
+        sub.signal(signal.SIGINT)
+        assert sub.status() == 0
+
+
 PLANTED = """
 import sys
 from gapless.cli.main import main
@@ -220,17 +242,18 @@ def test_a_bug_ends_the_process_with_a_status_of_its_own(tmp_path: Path, loop: s
 
 
 def test_a_broker_refuses_to_run_without_assertions(tmp_path: Path) -> None:
-    """With assertions off it says so and does not start."""
+    """With assertions off it says so and does not start, with the status of what could not start."""
     written(tmp_path, 1)
-    done = ended(tmp_path, sys.executable, "-O", "-m", "gapless", "broker", "cluster.toml", "--id", "b0")
-    assert done.returncode == 1
+    command = ("broker", "cluster.toml", "--id", "b0", "--log-format", "text")
+    done = ended(tmp_path, sys.executable, "-O", "-m", "gapless", *command)
+    assert done.returncode == 2
     assert done.stderr.startswith("gapless broker: gapless runs with assertions on")
     assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("http", [False, True])
 def test_a_broker_whose_port_is_taken_says_so(tmp_path: Path, http: bool) -> None:
-    """A port in use, of either kind, is one sentence and status 2."""
+    """A port in use, of either kind, is one sentence and status 2; among logs in JSON it is a line like the others."""
     with held_ports(1) as (port,):
         text = cluster_text(1)
         listen = load_config(write_cluster(tmp_path, text)).brokers[0].listen
@@ -239,13 +262,18 @@ def test_a_broker_whose_port_is_taken_says_so(tmp_path: Path, http: bool) -> Non
         else:
             text = text.replace(str(listen), f"127.0.0.1:{port}")
         write_cluster(tmp_path, text)
-        done = gapless_ended(tmp_path, "broker", "cluster.toml", "--id", "b0", "--log-level", "error")
-    assert done.returncode == 2
+        arguments = ("broker", "cluster.toml", "--id", "b0", "--log-level", "error", "--log-format")
+        done = gapless_ended(tmp_path, *arguments, "text")
+        logged = gapless_ended(tmp_path, *arguments, "json")
+    assert done.returncode == logged.returncode == 2
     what = "answer HTTP at" if http else "listen on"
     assert done.stderr.startswith(
         f"gapless broker: broker 'b0' cannot {what} 127.0.0.1:{port}: address already in use; "
     )
     assert done.stderr.count("\n") == 1
+    line = json.loads(logged.stderr)
+    assert (line["level"], line["event"], line["broker"]) == ("error", "cannot start", "b0")
+    assert line["time"] and f"gapless broker: {line['reason']}\n" == done.stderr
 
 
 def test_a_broker_can_end_with_whoever_started_it(tmp_path: Path) -> None:
@@ -260,15 +288,18 @@ def test_a_broker_can_end_with_whoever_started_it(tmp_path: Path) -> None:
 def test_up_starts_all_says_when_one_dies_and_drains_the_rest(tmp_path: Path) -> None:
     """`gapless up` goes on without a broker that was killed, says how to bring it back, and ends with status 1."""
     config = written(tmp_path, 3, http=True)
-    with gapless(tmp_path, "up", "cluster.toml", "--journal", "journals", "--faults", "--log-format", "json") as up:
+    options = ("--journal", "my journals", "--faults", "--log-format", "json")
+    with gapless(tmp_path, "up", "cluster.toml", *options) as up:
         up.wait_for("is up; cluster.toml describes it.")
+        up.wait_for("  gapless status cluster.toml\n")
         victim = int(
             subprocess.run(
                 ["ps", "-o", "pid=", "--ppid", str(up.popen.pid)], capture_output=True, text=True, check=True
             ).stdout.split()[1]
         )
         os.kill(victim, signal.SIGKILL)
-        up.wait_for("b1 was killed by SIGKILL; the others go on. To bring it back: gapless broker cluster.toml --id b1")
+        up.wait_for("b1 was killed by SIGKILL; the others go on. To bring it back: ")
+        up.wait_for("gapless broker cluster.toml --id b1 --log-format json --journal 'my journals' --faults\n")
         answers = asyncio.run(ask_all({me: config.broker(me).http or ("", 0) for me in ("b0", "b1", "b2")}, 5))
         assert answers["b1"] == {"error": "connection refused"}
         assert answers["b0"]["neighbours"] == {"b1": "down"}
@@ -276,7 +307,7 @@ def test_up_starts_all_says_when_one_dies_and_drains_the_rest(tmp_path: Path) ->
         assert up.status() == 1
         assert "b1 was killed by SIGKILL\n" in up.text()
         assert {line["broker"] for line in up.logs("stopped")} == {"b0", "b2"}
-    kinds = [event.event for event in history_of(tmp_path / "journals" / "up.ndjson")]
+    kinds = [event.event for event in history_of(tmp_path / "my journals" / "up.ndjson")]
     assert kinds == [Kind.RUN, Kind.FAULT, Kind.END, Kind.DISCONNECTED]
 
 
@@ -299,16 +330,47 @@ def test_up_writes_a_cluster_and_drains_it(tmp_path: Path) -> None:
     assert (tmp_path / "cluster.toml").read_text() == "mine"
 
 
+def test_up_leaves_nothing_behind_when_ports_are_taken(tmp_path: Path) -> None:
+    """A new cluster whose ports are in use is not written down, and the sentence says how to choose others."""
+    with held_ports(1) as (port,):
+        done = gapless_ended(tmp_path, "up", "--brokers", "2", "--port", str(port - 1))
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert f"something listens on 127.0.0.1:{port} already" in done.stderr and "with --port" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_up_names_no_command_that_fails(tmp_path: Path) -> None:
+    """Brokers without `http` tell nobody their status, so `gapless status` is not among what to type next."""
+    written(tmp_path, 1)
+    with gapless(tmp_path, "up", "cluster.toml") as up:
+        up.wait_for("Ctrl-C drains all brokers.")
+        assert "gapless publish" in up.text() and "gapless status" not in up.text()
+
+
 def test_up_stops_all_when_one_cannot_start(tmp_path: Path) -> None:
     """A broker that cannot start is told with its reason, and none is left running."""
     config = written(tmp_path, 2)
     text = (tmp_path / "cluster.toml").read_text()
     with held_ports(1) as (port,):
         write_cluster(tmp_path, text.replace(str(port_of(config, "b1")), str(port)))
-        done = gapless_ended(tmp_path, "up", "cluster.toml")
+        done = gapless_ended(tmp_path, "up", "cluster.toml", "--log-format", "json")
     assert done.returncode == 1
-    assert f"cannot listen on 127.0.0.1:{port}: address already in use" in done.stderr
+    logs = [json.loads(line) for line in done.stderr.splitlines()]
+    assert all(log["time"] and log["level"] and log["broker"] for log in logs)
+    (line,) = [log for log in logs if log["event"] == "cannot start"]
+    assert f"cannot listen on 127.0.0.1:{port}: address already in use" in line["reason"]
     assert "Not every broker could start; the others are stopped." in done.stdout
+
+
+def test_what_is_no_log_becomes_one() -> None:
+    """A line of a broker that is no log, as Python writes when it ends badly, is given a time and a level."""
+    logs: list[Mapping[str, object]] = []
+    config = parse_config(cluster_text(1))
+    fleet = Fleet(config, [], lambda me, log: logs.append(log), lambda child: None)
+    for text in ("Fatal Python error: none", "7", '{"a": 1}'):
+        fleet._heard(Child("b0", None), text)  # type: ignore[arg-type]  # no process is needed to be heard
+    assert [log["text"] for log in logs] == ["Fatal Python error: none", "7", '{"a": 1}']
+    assert all(log["time"] and (log["level"], log["event"]) == ("error", "output") for log in logs)
 
 
 def test_brokers_end_when_up_is_killed(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_a_thousand_brokers_in_a_chain_are_no_trouble() -> None:
 def test_flaws_are_found_and_named(entries: list[tuple[str, str | None]], flaws: list[Flaw]) -> None:
     """Each way of not being a tree is found, all of them together, and the error says each in words."""
     assert flaws_of(entries) == flaws
-    with pytest.raises(TreeError, match="This is not a tree") as refused:
+    with pytest.raises(TreeError, match="this is not a tree") as refused:
         Tree(entries)
     assert all(str(flaw) in str(refused.value) for flaw in flaws)
 

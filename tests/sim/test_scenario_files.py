@@ -52,7 +52,7 @@ servers = ["b0"]
 """
 
 MISTAKES = [
-    ("topology = 3", r"Expected `object`.*topology"),
+    ("topology = 3", r"expected `object`.*topology"),
     ("[topology]\nshap = 'chain'", "did you mean 'shape'"),
     ("[topology]\nshape = 'ring'\nsize = 3", "no shape 'ring'"),
     ("[topology]\nparents = {a = 'b', b = 'a'}", "not a tree"),

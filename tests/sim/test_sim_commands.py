@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from gapless.cli.main import main
 from gapless.model.events import Event, Kind, encode_event
+from gapless.sim.trace import line_of
 
 SCENARIO = str(Path(__file__).parent.parent.parent / "scenarios" / "full_both_ways.toml")
 
@@ -64,6 +68,52 @@ def test_a_mutant_is_hunted(capsys: pytest.CaptureFixture[str]) -> None:
     """With --mutant the status is 0 when it is caught."""
     assert main(["soak", "direct", "--seeds", "0:2", "--mutant", "fence-oneself", "--no-shrink"]) == 0
     assert "caught in 2 of 2 seeds" in capsys.readouterr().out
+
+
+def test_a_trace_keeps_its_columns_apart() -> None:
+    """However long the names of brokers are, what happened is apart from where."""
+    assert line_of("b1->b2", "forward") == "b1->b2 forward"
+    assert line_of("b10->b11", "forward") == "b10->b11 forward"
+    assert line_of("b1", "session") == "b1     session"
+
+
+def test_files_that_will_not_do_are_told_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be read, written or understood is a sentence in the words of people that says what to do."""
+    path = tmp_path / "scenario.toml"
+    said = {}
+    for name, content in {"binary": b"\xff", "syntax": b"calm_ms = 'x'", "nothing": None}.items():
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+        assert main(["sim", str(path)]) == 2
+        said[name] = capsys.readouterr().err
+    assert said["binary"] == f"gapless sim: {path} is not UTF-8; a scenario is a TOML file\n"
+    assert said["syntax"].startswith(f"gapless sim: {path}: expected `int`") and "docs/simulator.md" in said["syntax"]
+    assert said["nothing"].endswith("no such file or directory; name a scenario file, or random:DELIVERY\n")
+    assert main(["sim", SCENARIO, "--history", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"gapless sim: {tmp_path} cannot be written: is a directory; name another file\n"
+    (tmp_path / "folder.ndjson").mkdir()
+    assert main(["check", str(tmp_path)]) == 2
+    assert "cannot be read: is a directory; name a history" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_the_processes_of_a_soak_silently() -> None:
+    """A worker that is interrupted in the middle of a run ends without a word: who started it speaks."""
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "gapless.sim.worker", "direct"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdin is not None and worker.stdout is not None
+    worker.stdin.write("1\n")
+    worker.stdin.flush()
+    assert worker.stdout.readline()
+    worker.send_signal(signal.SIGINT)
+    _, said = worker.communicate("2\n", timeout=20)
+    assert (worker.returncode, said) == (-signal.SIGINT, "")
 
 
 WRONG = [

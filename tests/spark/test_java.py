@@ -30,6 +30,13 @@ fi
     return java
 
 
+def runs(home: Path) -> Path:
+    """The home of the Java that runs where this is `JAVA_HOME`."""
+    found, _ = runtime._asked(str(home / "bin" / "java"))
+    assert found is not None
+    return found
+
+
 @pytest.fixture(autouse=True)
 def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No Java anywhere, no packaged runtime, and a cache and a temporary directory of this test's own."""
@@ -56,7 +63,7 @@ def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     fake_java(tmp_path / "other", "21")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", str(tmp_path / "other" / "bin"))
-    assert ensure_java() == tmp_path / "home"
+    assert runs(ensure_java()) == tmp_path / "home"
 
 
 @pytest.mark.parametrize("version", ["1.8", "11"])
@@ -66,7 +73,30 @@ def test_an_old_java_is_passed_over(version: str, tmp_path: Path, monkeypatch: p
     fake_java(tmp_path / "new", "21")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", str(tmp_path / "new" / "bin"))
-    assert ensure_java() == tmp_path / "new"
+    assert runs(ensure_java()) == tmp_path / "new"
+
+
+@pytest.mark.parametrize(("version", "dropped"), [("17", False), ("25", True)])
+def test_the_machines_java_is_not_asked_for_what_makes_it_warn(
+    version: str, dropped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets every argument as it was, but for the module on trial, and for a package only where there is none."""
+    fake_java(tmp_path / "home", version)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    package = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", package, "two words"]
+    told = subprocess.run([ensure_java() / "bin" / "java", *given], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == ["[-Xmx1g]", *([] if dropped else [f"[{package}]"]), "[two words]"]
+
+
+def test_where_nothing_can_be_written_the_machines_java_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a place for a home around it, the machine's Java is used as it is, warning and all."""
+    fake_java(tmp_path / "home", "17")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(runtime.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
+    assert ensure_java() == tmp_path / "home"
 
 
 def test_a_broken_java_home_does_no_harm(packaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +124,7 @@ def test_the_packaged_java_is_asked_for_less(packaged: Path) -> None:
 def test_many_may_come_at_once(packaged: Path) -> None:
     """However many make the home at the same time, all get the same one, whole, and nothing else is left beside it."""
     with ThreadPoolExecutor(8) as pool:
-        homes = list(pool.map(lambda _: runtime._home_around(packaged), range(16)))
+        homes = list(pool.map(lambda _: runtime._home_around(packaged, "--less"), range(16)))
     assert homes == [homes[0]] * 16
     assert [path.name for path in (homes[0] / "bin").iterdir()] == ["java"]
 

@@ -39,9 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     from gapless.spark.audit import audit
     from gapless.spark.audit.errors import JournalError
+    from gapless.spark.session import interruptible
 
     try:
-        verdict = audit(arguments.journals, report=arguments.report)
+        verdict = interruptible(lambda: audit(arguments.journals, report=arguments.report))
     except JournalError as error:
         print(f"gapless audit: {error}", file=sys.stderr)
         return 2

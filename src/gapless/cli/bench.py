@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gapless import __version__
+from gapless.cli.amounts import amount
+from gapless.cli.output import report_console
 
-REPORT_WIDTH = 120
+LEAST_S = 0.1  # in less, nothing may have arrived, and there is no rate of nothing
 BROKER_CPU_US_MAX = 0.5  # per publication and hop, from Arrow: what the project promises
 EXAMPLE = "example:\n  gapless bench --case 'one broker' --seconds 5"
 
@@ -31,7 +33,13 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long each rate is measured (default: 30)")
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=amount("seconds", LEAST_S),
+        default=30.0,
+        help="how long each rate is measured (default: 30)",
+    )
     parser.add_argument("--case", default="", help="only cases whose name contains this")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to this file")
     parser.set_defaults(run=run)
@@ -44,9 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gapless.cli.benches.match_rates import kept as match_kept
     from gapless.cli.benches.rates import CASES, measure
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = REPORT_WIDTH
+    console = report_console()
     cases = [case for case in CASES if arguments.case in case.name]
     match_cases = [case for case in MATCH_CASES if arguments.case in case.name]
     if not cases and not match_cases:

@@ -68,15 +68,23 @@ def log_style(arguments: argparse.Namespace) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the broker until it is told to stop."""
+    from gapless.model.errors import ConfigError
     from gapless.node.config import load_config
     from gapless.node.logs import Logger
-    from gapless.node.process import run_broker
+    from gapless.node.process import COULD_NOT_START, run_broker
 
-    return run_broker(
-        load_config(arguments.config),
-        arguments.id,
-        Logger(level=arguments.log_level, style=log_style(arguments)),
-        arguments.journal,
-        faults=arguments.faults,
-        until_input_ends=arguments.until_input_ends,
-    )
+    log = Logger(level=arguments.log_level, style=log_style(arguments))
+    try:
+        return run_broker(
+            load_config(arguments.config),
+            arguments.id,
+            log,
+            arguments.journal,
+            faults=arguments.faults,
+            until_input_ends=arguments.until_input_ends,
+        )
+    except ConfigError as error:
+        if log.style == "text":
+            raise  # a sentence of its own, as from every command
+        log.error("cannot start", broker=arguments.id, reason=str(error))
+        return COULD_NOT_START

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gapless.cli.amounts import seconds
+
 if TYPE_CHECKING:
     from gapless import sync
 
@@ -15,7 +17,11 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("servers", metavar="SERVERS", help="HOST:PORT[,HOST:PORT...], or a configuration file")
     parser.add_argument("space", metavar="SPACE", help="the space, as the configuration names it")
     parser.add_argument(
-        "--connect-deadline", metavar="S", type=float, default=10.0, help="how long to look for a server (default: 10)"
+        "--connect-deadline",
+        metavar="S",
+        type=seconds,
+        default=10.0,
+        help="how long to look for a server (default: 10)",
     )
     parser.add_argument(
         "--journal", metavar="DIR", type=Path, help="write the history of this process into this folder"

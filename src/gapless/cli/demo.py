@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
+from gapless.cli.amounts import seconds
 from gapless.cli.demonstration.stage import Stage, note
 from gapless.cli.demonstration.verdict import judge, spark_is_here
 from gapless.cli.demonstration.view import View
+from gapless.cli.output import report_console
+from gapless.model.errors import ConfigError
 from gapless.model.events import Kind
 from gapless.node.journal import Journal
+from gapless.node.sockets import cause_of
 
-EXAMPLE = "example:\n  gapless demo --folder ./gapless-demo"
+EXAMPLE = """\
+example:
+  gapless demo --folder ./gapless-demo
+
+Exit status: 0 every promise was kept, 1 one was broken, 2 wrong use."""
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,7 +35,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         help="watch an overlay work and survive a kill",
         description="Three brokers on loopback, publishers and subscribers with filters. In the first act nothing "
         "fails. In the second the broker in the middle is killed and brought back. At the end the journals of all "
-        "processes are judged. Takes less than a minute and leaves a folder to look at.",
+        "processes are judged. Takes about a minute and leaves a folder to look at.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -37,22 +45,22 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument(
         "--no-spark", action="store_true", help="judge with the checker in this process instead of Spark"
     )
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long each scene lasts (default: 4)")
+    parser.add_argument(
+        "--seconds", metavar="S", type=seconds, default=4.0, help="how long each scene lasts (default: 4)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Play, judge, and say what to look at; status 1 when a promise was broken."""
-    console = Console(highlight=False)
-    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="gapless-demo-"))
-    if folder.exists() and any(folder.iterdir()):
-        print(f"gapless demo: {folder} is not empty; name a folder that is new or empty", file=sys.stderr)
-        return 2
+    console = report_console()
+    folder = _folder(arguments.folder)
     use_spark = not arguments.no_spark and spark_is_here()
     started = time.monotonic()
     asyncio.run(_first_act(console, folder / "act-1", arguments.seconds))
     asyncio.run(_second_act(console, folder / "act-2", arguments.seconds))
-    console.print(f"\n[bold]Verdict[/bold], by the {'audit on Spark' if use_spark else 'checker in this process'}")
+    judge_name = "audit on Spark" if use_spark else "checker in this process"
+    console.print(Text.assemble("\n", ("Verdict", "bold"), f", by the {judge_name}"))
     if not arguments.no_spark and not use_spark:
         console.print("  (with Spark installed, pip install 'gapless[spark]', the audit runs there)")
     good = True
@@ -61,15 +69,30 @@ def run(arguments: argparse.Namespace) -> int:
         judge([folder / "act-1" / "journals", folder / "act-2" / "journals"], use_spark),
         strict=True,
     ):
-        console.print(f"\n[bold]{title}[/bold]")
+        console.print(f"\n{title}", style="bold")
         console.print(judgement.text)
         good = good and judgement.ok
     console.print(f"\n{time.monotonic() - started:.0f} s. Configuration, logs and journals are in {folder}")
     return 0 if good else 1
 
 
+def _folder(named: Path | None) -> Path:
+    """A folder with nothing in it. Raises ConfigError."""
+    try:
+        folder = named or Path(tempfile.mkdtemp(prefix="gapless-demo-"))
+        folder.mkdir(parents=True, exist_ok=True)
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise ConfigError(
+            f"{named or 'a new folder'} cannot be had: {cause_of(error)}; name a folder that is new or empty"
+        ) from None
+    if not empty:
+        raise ConfigError(f"{folder} is not empty; name a folder that is new or empty")
+    return folder
+
+
 async def _first_act(console: Console, folder: Path, seconds: float) -> None:
-    console.print("[bold]Act 1: nothing fails[/bold]")
+    console.print("Act 1: nothing fails", style="bold")
     stage = Stage(folder, faults=False)
     await _raise(stage)
     try:
@@ -85,7 +108,7 @@ async def _first_act(console: Console, folder: Path, seconds: float) -> None:
 
 
 async def _second_act(console: Console, folder: Path, seconds: float) -> None:
-    console.print("\n[bold]Act 2: the broker in the middle is killed[/bold]")
+    console.print("\nAct 2: the broker in the middle is killed", style="bold")
     stage = Stage(folder, faults=True)
     await _raise(stage)
     try:

@@ -9,6 +9,7 @@ import msgspec
 
 from gapless.model.errors import ConfigError
 from gapless.model.events import Event, decode_event
+from gapless.node.sockets import cause_of
 
 SUFFIXES = (".ndjson", ".jsonl")
 
@@ -38,7 +39,10 @@ def _files_of(path: Path) -> list[Path]:
 
 def _read_file(file: Path) -> list[Event]:
     events = []
-    data = file.read_bytes()
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {cause_of(error)}; name a history that can be") from None
     lines = data.split(b"\n")
     whole = lines[:-1]  # what follows the last newline is nothing, or torn
     for number, line in enumerate(whole, 1):

@@ -51,6 +51,28 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; {self.prog} --help shows what there is\n")
 
 
+class CommandParser(Parser):
+    """Of one command: takes options wherever they stand, and says itself which arguments mean nothing to it."""
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]  # of its overloads only what subparsers call is needed
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse, in any order of options and others."""
+        if self._mixing:  # parsing in any order is done by parsing twice in the usual one
+            return super().parse_known_args(args, namespace)
+        self._mixing = True
+        try:
+            found, rest = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
+        if rest:
+            options = [one for one in rest if one.startswith("-")]  # which take what follows them along
+            self.error(f"unrecognized arguments: {' '.join(options or rest)}")
+        return found, []
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -109,7 +131,7 @@ def _parser(asked: str) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, help="print the version and end")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=CommandParser)
     if asked:
         import_module(COMMANDS[asked][0]).add_commands(subparsers)
     for name, (_, words) in COMMANDS.items():

@@ -8,25 +8,23 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
-from gapless.model.arrow import ARROW_TYPES, BODY, TIMESTAMP
+from gapless.cli.cells import FLOAT, INTEGER, NOT_FINITE, float_of, integer_of, time_of
+from gapless.model.arrow import BODY, TIMESTAMP, check_schema
 from gapless.model.errors import AttributeTypeError, ConfigError, PublicationError
 from gapless.model.types import AttributeType, AttributeValue
+from gapless.node.sockets import cause_of
 
 ROWS = 1024
 READ_BYTES = 1 << 16
 LINE_BYTES_MAX = 64 << 20
 FORMATS = {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".csv": "csv", ".parquet": "parquet"}
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 Declared = Mapping[str, AttributeType]
 
@@ -55,14 +53,14 @@ Complain = Callable[[str, Exception], None]  # what is wrong with the row of tha
 
 
 def attributes_of(texts: Sequence[str], declared: Declared) -> dict[str, AttributeValue]:
-    """The attributes in arguments like `price=4.5`. Raises AttributeTypeError."""
+    """The attributes in arguments like `price=4.5`. Raises ConfigError and AttributeTypeError."""
     attributes: dict[str, AttributeValue] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise AttributeTypeError(f"{text!r} is no attribute: write NAME=VALUE, for example price=4.5")
+            raise ConfigError(f"{text!r} is no attribute: write NAME=VALUE, for example price=4.5")
         if name in attributes:
-            raise AttributeTypeError(f"attribute {name!r} is given twice: give it once")
+            raise ConfigError(f"attribute {name!r} is given twice: give it once")
         attributes[name] = value_of(name, value, declared.get(name))
     return attributes
 
@@ -73,25 +71,15 @@ def value_of(name: str, text: str, declared: AttributeType | None) -> AttributeV
         return text[1:-1]
     if declared is AttributeType.STRING:
         return text
+    if declared is AttributeType.TIMESTAMP:
+        return time_of(name, text)
     if text in ("true", "false"):
         return text == "true"
-    if declared is AttributeType.FLOAT64 and _FLOAT.fullmatch(text):
+    if declared is AttributeType.FLOAT64 and text in NOT_FINITE:
         return float(text)
-    if declared is AttributeType.TIMESTAMP:
-        return _time(name, text)
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
-
-
-def _time(name: str, text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise AttributeTypeError(
-            f"attribute {name!r} is {text!r}, but its space declares it as timestamp: write it like 2024-01-31T12:00Z"
-        ) from None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    if re.fullmatch(INTEGER, text) and declared is not AttributeType.FLOAT64:
+        return integer_of(name, text)
+    return float_of(name, text) if re.fullmatch(FLOAT, text) else text
 
 
 # --- many, from files -------------------------------------------------------------------------------------------------
@@ -109,29 +97,37 @@ def format_of(name: str, given: str | None) -> str:
     return found
 
 
-def portions_of(name: str, kind: str, body: str, declared: Declared, complain: Complain) -> Iterator[Portion]:
-    """The portions of a file, or of standard input (`-`). Raises ConfigError and PublicationError."""
+def portions_of(
+    name: str, kind: str, body: str, declared: Declared, complain: Complain, tell: Callable[[str], None]
+) -> Iterator[Portion]:
+    """The portions of a file, or of standard input (`-`); `tell` is told what is worth knowing of the whole.
+
+    Raises ConfigError and PublicationError.
+    """
+    from gapless.cli.csv_rows import Source, csv_portions
+
+    called = "standard input" if name == "-" else name
     try:
         # Unbuffered, so that what comes through a pipe is taken as it comes.
         with open(0 if name == "-" else name, "rb", buffering=0, closefd=name != "-") as file:
             if kind == "ndjson":
-                yield from _ndjson(file, body, declared, complain)
+                yield from _ndjson(file, called, body, declared, complain)
             elif kind == "csv":
-                yield from _csv(file, body, declared, complain)
+                yield from csv_portions(Source(file, called, body, complain, tell), declared)
             else:
-                yield from _parquet(io.BytesIO(file.read()) if name == "-" else file, body)
+                yield from _parquet(io.BytesIO(file.read()) if name == "-" else file, called, body)
     except OSError as error:
-        raise ConfigError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}; name a file") from None
+        raise ConfigError(f"{called} cannot be read: {cause_of(error)}; name a file") from None
     except pa.ArrowInvalid as error:
-        raise PublicationError(f"{name} cannot be read on: {error}; correct it, or name its --format") from None
+        raise PublicationError(f"{called} cannot be read on: {error}; correct it, or name its --format") from None
 
 
-def _ndjson(file: BinaryIO, body: str, declared: Declared, complain: Complain) -> Iterator[Portion]:
+def _ndjson(file: BinaryIO, called: str, body: str, declared: Declared, complain: Complain) -> Iterator[Portion]:
     number = 0
-    for lines in _line_groups(file):
+    for lines in _line_groups(file, called):
         rows: list[dict[str, Any]] = []
         bodies: list[bytes] = []
-        names: list[str] = []
+        numbers: list[int] = []
         for line in lines:
             number += 1
             if not line.strip():
@@ -139,16 +135,16 @@ def _ndjson(file: BinaryIO, body: str, declared: Declared, complain: Complain) -
             try:
                 row, content = _publication_of(line, body, declared)
             except PublicationError as error:
-                complain(f"line {number}", error)
+                complain(f"{called} line {number}", error)
                 continue
             rows.append(row)
             bodies.append(content)
-            names.append(f"line {number}")
+            numbers.append(number)
         if rows:
-            yield from Portion(rows, bodies, names).parts(ROWS)
+            yield from Portion(rows, bodies, Named(called, "line", numbers)).parts(ROWS)
 
 
-def _line_groups(file: BinaryIO) -> Iterator[list[bytes]]:
+def _line_groups(file: BinaryIO, called: str) -> Iterator[list[bytes]]:
     """The lines that are there, as they come."""
     rest: list[bytes] = []
     size = 0
@@ -162,7 +158,7 @@ def _line_groups(file: BinaryIO) -> Iterator[list[bytes]]:
             size += len(chunk)
             if size > LINE_BYTES_MAX:
                 raise PublicationError(
-                    f"a line is longer than {LINE_BYTES_MAX} bytes: end each publication with a newline"
+                    f"{called} has a line longer than {LINE_BYTES_MAX} bytes: end each publication with a newline"
                 )
     if last := b"".join(rest):
         yield [last]
@@ -173,15 +169,28 @@ def _publication_of(line: bytes, body: str, declared: Declared) -> tuple[dict[st
     try:
         row = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PublicationError(f"this is not JSON: {error}") from None
+        said = str(error)
+        raise PublicationError(f"this cannot be read as JSON: {said[:1].lower()}{said[1:]}") from None
     if not isinstance(row, dict):
         raise PublicationError(f'this is {type(row).__name__}, not an object: write {{"name": value}}')
     content = _body_of(row, body)
+    types: dict[str, AttributeType] = {}
     if isinstance(row.get("attributes"), dict):
+        types = _types_of(row.get("types"))
         row = row["attributes"]
-    if declared:
-        row = {name: _as_declared(name, value, declared.get(name)) for name, value in row.items()}
+    if declared or types:
+        types = {**declared, **types}
+        row = {name: _as_typed(name, value, types.get(name)) for name, value in row.items()}
     return row, content
+
+
+def _types_of(types: Any) -> dict[str, AttributeType]:
+    """What `subscribe --json` says of values whose type JSON does not show."""
+    try:
+        return {name: AttributeType[kind.upper()] for name, kind in (types or {}).items()}
+    except (AttributeError, KeyError):
+        known = ", ".join(kind.name.lower() for kind in AttributeType)
+        raise PublicationError(f"its `types` do not name types: write an object of names with {known}") from None
 
 
 def _body_of(row: dict[str, Any], body: str) -> bytes:
@@ -199,70 +208,64 @@ def _body_of(row: dict[str, Any], body: str) -> bytes:
     return content.encode()
 
 
-def _as_declared(name: str, value: Any, declared: AttributeType | None) -> Any:
-    """JSON has one kind of number and no times: what the space declares decides."""
-    if declared is AttributeType.FLOAT64 and type(value) is int:
+def _as_typed(name: str, value: Any, kind: AttributeType | None) -> Any:
+    """JSON has one kind of number, no times, and no numbers without end: the type decides."""
+    if kind is AttributeType.FLOAT64 and (type(value) is int or value in NOT_FINITE):
         return float(value)
-    if declared is AttributeType.TIMESTAMP and isinstance(value, str):
-        return _time(name, value)
+    if kind is AttributeType.TIMESTAMP and isinstance(value, str):
+        return time_of(name, value)
     return value
 
 
-def _csv(file: BinaryIO, body: str, declared: Declared, complain: Complain) -> Iterator[Portion]:
-    def skip(row: pa.csv.InvalidRow) -> str:
-        columns = f"{row.actual_columns} columns instead of {row.expected_columns}"
-        complain(f"line {row.number}", PublicationError(columns))
-        return "skip"
-
-    # Times are taken as they look: a declared type would insist on a zone in every row, or in none.
-    types = {name: ARROW_TYPES[kind] for name, kind in declared.items() if kind is not AttributeType.TIMESTAMP}
-    reader = pa.csv.open_csv(
-        file,
-        read_options=pa.csv.ReadOptions(use_threads=False),
-        parse_options=pa.csv.ParseOptions(invalid_row_handler=skip, newlines_in_values=True),
-        convert_options=pa.csv.ConvertOptions(column_types={**types, body: pa.string()}),
-    )
-    yield from _tables(reader, body)
-
-
-def _parquet(file: BinaryIO, body: str) -> Iterator[Portion]:
-    yield from _tables(pa.parquet.ParquetFile(file).iter_batches(batch_size=ROWS * 16), body)
-
-
-def _tables(batches: Iterator[pa.RecordBatch], body: str) -> Iterator[Portion]:
+def _parquet(file: BinaryIO, called: str, body: str) -> Iterator[Portion]:
     number = 0
-    for batch in batches:
+    for batch in pa.parquet.ParquetFile(file).iter_batches(batch_size=ROWS * 16):
+        check_columns(called, batch.schema, body)
         table = _as_attributes(batch, body)
-        names = _Numbered(number + 1, table.num_rows)
+        try:
+            check_schema(table.schema)
+        except AttributeTypeError as error:
+            raise AttributeTypeError(f"{called}: {error}") from None
+        names = Named(called, "row", range(number + 1, number + 1 + table.num_rows))
         number += table.num_rows
         if table.num_rows:
             yield Portion(table, None, names)
 
 
-class _Numbered(Sequence[str]):
-    """`row 1`, `row 2` and so on, made when somebody asks."""
+class Named(Sequence[str]):
+    """`quotes.csv line 2`, `quotes.csv line 3` and so on, made when somebody asks."""
 
-    def __init__(self, first: int, count: int) -> None:
-        self._numbers = range(first, first + count)
+    def __init__(self, source: str, word: str, numbers: Sequence[int]) -> None:
+        self._source = source
+        self._word = word
+        self._numbers = numbers
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            some = self._numbers[index]
-            return _Numbered(some.start, len(some))
-        return f"row {self._numbers[index]}"
+            return Named(self._source, self._word, self._numbers[index])
+        return f"{self._source} {self._word} {self._numbers[index]}"
+
+
+def check_columns(called: str, schema: pa.Schema, body: str) -> None:
+    """Raise unless the columns of a file have names that attributes and a body can have."""
+    names = schema.names
+    if body != BODY and body not in names:
+        raise ConfigError(f"{called} has no column {body!r} for the body; there are {', '.join(names)}")
+    if body != BODY and BODY in names:
+        raise ConfigError(f"{called} has a column {BODY!r} beside the body from {body!r}: rename the column")
+    try:
+        check_schema(pa.schema([(name, pa.string()) for name in names]))
+    except AttributeTypeError as error:
+        raise AttributeTypeError(f"{called}: {error}") from None
 
 
 def _as_attributes(batch: pa.RecordBatch, body: str) -> pa.RecordBatch:
     """The columns as attributes can be: times to the microsecond, UTC if they have no zone, and a body named `body`."""
-    if body != BODY and body not in batch.schema.names:
-        raise ConfigError(f"there is no column {body!r} for the body; there are {', '.join(batch.schema.names)}")
     names, columns = [], []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if body != BODY and name == BODY:
-            raise ConfigError(f"the column {BODY!r} cannot be an attribute beside a body from {body!r}: rename it")
         kind = column.type
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             column = column.cast(TIMESTAMP, safe=False)

@@ -24,13 +24,15 @@ examples:
   tail -f quotes.ndjson | gapless publish 127.0.0.1:7400,127.0.0.1:7401 quotes --from -
 
 A line of NDJSON is an object: its members are the attributes, "body" is the body. Values are typed as the space
-declares them, else by their looks: 7 is an integer, 7.0 a float, true a bool, '7' in quotes a string. A row that
-cannot be published is named, and the others are published.
+declares them, else by their looks: 7 is an integer, 7.0 a float, true a bool, '7' in quotes a string. A column of CSV
+has one type for all rows, so the file is read to its end first; where that is not text, a cell that is empty, NA,
+NULL or nan means that the attribute is absent. A row that cannot be published is named, and the others are published.
 Exit status: 0 all were accepted, 1 some were not, 2 wrong use."""
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the command."""
+    from gapless.cli.amounts import amount, seconds
     from gapless.cli.clients import add_connection
 
     parser = subparsers.add_parser(
@@ -51,9 +53,15 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument("--format", choices=("ndjson", "csv", "parquet"), help="of FILE (default: by its name)")
     parser.add_argument("--body-column", metavar="NAME", default="body", help="where FILE has bodies (default: body)")
     parser.add_argument("--name", help="publish under this name, as its newest holder")
-    parser.add_argument("--rate", metavar="R", type=float, help="publish at most so many a second")
     parser.add_argument(
-        "--deadline", metavar="S", type=float, default=30.0, help="how long to wait for the last outcome (default: 30)"
+        "--rate", metavar="R", type=amount("publications a second"), help="publish at most so many a second"
+    )
+    parser.add_argument(
+        "--deadline",
+        metavar="S",
+        type=seconds,
+        default=30.0,
+        help="how long to wait for the last outcome (default: 30)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     parser.set_defaults(run=run)
@@ -69,8 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
     if one == (arguments.file is not None):
         what = "both one publication and a file" if one else "nothing to publish"
         raise ConfigError(f"there is {what}: give NAME=VALUE and --body, or --from FILE")
-    if arguments.rate is not None and not arguments.rate > 0:
-        raise ConfigError(f"--rate {arguments.rate:g} is no rate: give publications a second, more than 0")
     kind = "" if one else format_of(arguments.file, arguments.format)
     with connected(arguments) as bus:
         sending = Sending(arguments, bus, kind)
@@ -103,25 +109,38 @@ class Sending:
 
     def send(self) -> None:
         """Hand everything in, at the rate that is wanted."""
+        from gapless.model.errors import PublicationError
+
         rate: float | None = self.arguments.rate
         size = max(1, int(rate * PACE_S)) if rate else 1 << 30
-        for portion in self._portions(self.publisher.declared):
-            for part in portion.parts(size):
-                if rate:
-                    time.sleep(max(self.started + self.sent / rate - time.monotonic(), 0))
-                self.pending.append((self.publisher.send_many(part.rows, part.bodies), part))
-                self.sent += len(part.names)
-                self._count_settled()
-                self._show_progress()
+        try:
+            for portion in self._portions(self.publisher.declared):
+                for part in portion.parts(size):
+                    if rate:
+                        time.sleep(max(self.started + self.sent / rate - time.monotonic(), 0))
+                    self.pending.append((self.publisher.send_many(part.rows, part.bodies), part))
+                    self.sent += len(part.names)
+                    self._count_settled()
+                    self._show_progress()
+        except PublicationError as error:
+            if not self.sent:
+                raise
+            self._complain("", error)  # the rest of the file cannot be read; what came before it counts
 
     def _portions(self, declared: Declared) -> Iterator[Portion]:
         from gapless.cli.portions import Portion, attributes_of, portions_of
+        from gapless.model.errors import PublicationError
 
         arguments = self.arguments
-        if arguments.file is None:
+        if arguments.file is not None:
+            column = arguments.body_column
+            return portions_of(arguments.file, self.kind, column, declared, self._complain, self._say)
+        try:
             row = attributes_of([*arguments.attributes, *arguments.attr], declared)
-            return iter([Portion([row], [(arguments.body or "").encode()], ["it"])])
-        return portions_of(arguments.file, self.kind, arguments.body_column, declared, self._complain)
+        except PublicationError as error:
+            self._complain("", error)
+            return iter(())
+        return iter([Portion([row], [(arguments.body or "").encode()], [""])])
 
     def settle(self, deadline: float) -> None:
         """Wait for what is not known yet."""
@@ -144,8 +163,6 @@ class Sending:
 
         self.accepted += len(portion.names) - len(receipt.errors)
         for seq, error in receipt.errors.items():
-            if self.arguments.file is None:
-                raise error
             if isinstance(error, OutcomeUnknown):
                 self.unknown += 1
             else:
@@ -159,7 +176,10 @@ class Sending:
 
     def _show(self, name: str, error: Exception) -> None:
         if self.refused + self.unknown + self.bad <= COMPLAINTS_SHOWN:
-            print(f"gapless publish: {name}: {error}", file=sys.stderr)
+            self._say(f"{name}: {error}" if name else str(error))
+
+    def _say(self, words: str) -> None:
+        print(f"gapless publish: {words}", file=sys.stderr)
 
     def _show_progress(self) -> None:
         now = time.monotonic()

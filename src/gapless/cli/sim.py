@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gapless.cli.amounts import count
 from gapless.cli.mutated import run_mutated
 from gapless.cli.shrink import add_folder, shrink_found
 from gapless.cli.worlds import RANDOM, scenario_named
 from gapless.model.errors import ConfigError
+from gapless.node.sockets import cause_of
 
 if TYPE_CHECKING:
     from gapless.sim.checker.verdict import Violation
@@ -126,7 +128,7 @@ def _save(path: Path, write: Callable[[Any], object]) -> None:
         with path.open("wb") as file:
             write(file)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
+        raise ConfigError(f"{path} cannot be written: {cause_of(error)}; name another file") from None
 
 
 def _told(outcome: Outcome, seed: int) -> dict[str, Any]:
@@ -173,7 +175,7 @@ def _add_soak(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--seeds", metavar="A:B", type=_seeds, default=range(200), help="from A to below B (default: 0:200)"
     )
-    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--jobs", metavar="N", type=count, default=1, help="processes (default: 1)")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--mutant", metavar="NAME", action="append", help="run cores with this one thing wrong instead")
     chosen.add_argument("--mutants", action="store_true", help="run all mutants instead, one after the other")

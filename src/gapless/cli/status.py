@@ -8,6 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gapless.cli.amounts import seconds
+
+TABLE_WIDTH = 400  # where there is no terminal: no broker has so many neighbours that it would not do
 EXAMPLE = """\
 examples:
   gapless status cluster.toml
@@ -28,7 +31,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     parser.add_argument("servers", metavar="SERVERS|CONFIG", help="HOST:PORT[,HOST:PORT...], or a configuration file")
     parser.add_argument("--json", action="store_true", help="print one JSON object: for each server, what it answered")
-    parser.add_argument("--deadline", metavar="S", type=float, default=3.0, help="how long to wait (default: 3)")
+    parser.add_argument("--deadline", metavar="S", type=seconds, default=3.0, help="how long to wait (default: 3)")
     parser.set_defaults(run=run)
 
 
@@ -61,13 +64,15 @@ def _addresses(servers: str) -> dict[str, tuple[str, int]]:
 
 
 def _print(answers: dict[str, dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from gapless.cli.output import report_console
+
+    console = report_console(TABLE_WIDTH)
     table = Table()
     for heading in ("broker", "state", "neighbours", "clients", "space", "in", "out", "dropped", "held"):
-        table.add_column(heading, justify="right" if heading in ("clients", "in", "out") else "left")
+        # Where a terminal is too narrow, words go on in the next line: half a name helps nobody.
+        table.add_column(heading, justify="right" if heading in ("clients", "in", "out") else "left", overflow="fold")
     for answer in answers.values():
         if "error" in answer:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import math
 import sys
 import time
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gapless import GapNotice, Publication
-    from gapless.sync import Subscription
+    from gapless.sync import Bus, Subscription
 
 EXAMPLE = """\
 examples:
@@ -20,12 +21,15 @@ examples:
   gapless subscribe cluster.toml quotes --topic "nyse/+/quotes" --json | head
   gapless subscribe 127.0.0.1:7400 quotes --count 100 --for 60
 
-What is missing is told on standard error, where it is missing. Ctrl-C ends it. Exit status: 0 good, 1 fewer than
---count came within --for, or no server could be reached, 2 wrong use."""
+What is missing is told on standard error, where it is missing, and so is a move to another server. Ctrl-C ends it.
+Exit status: 0 good, 1 fewer than --count came within --for, or no server could be reached, 2 wrong use, 130 Ctrl-C
+before it was subscribed."""
+LOOK_S = 0.5  # how often one looks where the subscription stands
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the command."""
+    from gapless.cli.amounts import count, seconds
     from gapless.cli.clients import add_connection
 
     parser = subparsers.add_parser(
@@ -39,8 +43,8 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     parser.add_argument("filter", metavar="FILTER", nargs="?", default="", help="a JMS selector (default: everything)")
     parser.add_argument("--filter", metavar="TEXT", dest="filter_option", help="the same")
     parser.add_argument("--topic", metavar="PATTERN", default="", help="a topic pattern; + is one level, # the rest")
-    parser.add_argument("--count", metavar="N", type=int, help="end after so many")
-    parser.add_argument("--for", metavar="S", dest="seconds", type=float, help="end after so many seconds")
+    parser.add_argument("--count", metavar="N", type=count, help="end after so many")
+    parser.add_argument("--for", metavar="S", dest="seconds", type=seconds, help="end after so many seconds")
     parser.add_argument("--json", action="store_true", help="print NDJSON, one object a publication")
     parser.set_defaults(run=run)
 
@@ -52,9 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.filter and arguments.filter_option is not None:
         raise ConfigError("there are two filters: give one, with or without --filter")
-    if arguments.count is not None and arguments.count < 1:
-        raise ConfigError(f"--count {arguments.count} is nothing to wait for: give 1 or more")
     text = arguments.filter_option if arguments.filter_option is not None else arguments.filter
+    standing: Standing | None = None
     try:
         with (
             connected(arguments) as bus,
@@ -67,13 +70,41 @@ def run(arguments: argparse.Namespace) -> int:
             ) as subscription,
         ):
             beyond = f", but not beyond {', '.join(subscription.exceptions)}" if subscription.exceptions else ""
-            print(f"subscribed at {bus.server}{beyond}", file=sys.stderr, flush=True)
-            return _print_all(subscription, arguments)
+            standing = Standing(bus)
+            print(f"subscribed at {standing.server}{beyond}", file=sys.stderr, flush=True)
+            return _print_all(subscription, arguments, standing)
     except KeyboardInterrupt:
+        if standing is None:
+            raise  # it never got what it was started for
         return 0
 
 
-def _print_all(subscription: Subscription, arguments: argparse.Namespace) -> int:
+class Standing:
+    """Says where the subscription stands when that changes: at another server, or at none."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self.server = bus.server
+        self._told = self.server
+        self._missing = 0  # times in a row that there was none
+
+    def look(self) -> None:
+        """Look, and say what is new."""
+        self.server = self.bus.server
+        self._missing = 0 if self.server else self._missing + 1
+        # To be between two servers for a moment is nothing to tell.
+        if self.server == self._told or self._missing == 1:
+            return
+        self._told = self.server
+        trouble = self.bus.trouble
+        if self.server:
+            words = f"connected to {self.server} now"
+        else:
+            words = f"no server can be reached{f' ({trouble})' if trouble else ''}; trying until one can be"
+        print(f"gapless subscribe: {words}", file=sys.stderr, flush=True)
+
+
+def _print_all(subscription: Subscription, arguments: argparse.Namespace, standing: Standing) -> int:
     """Print until enough has come, or time is up."""
     from gapless.model.errors import DeadlineExceeded
 
@@ -81,10 +112,16 @@ def _print_all(subscription: Subscription, arguments: argparse.Namespace) -> int
     until = None if arguments.seconds is None else time.monotonic() + arguments.seconds
     left: int | None = arguments.count
     while left is None or left > 0:
+        standing.look()
+        rest = LOOK_S if until is None else min(until - time.monotonic(), LOOK_S)
+        if rest <= 0:
+            break  # however much there still is: a busy space would never let it end
         try:
-            some = subscription.some(None if until is None else max(until - time.monotonic(), 0))
+            some = subscription.some(rest)
         except DeadlineExceeded:
-            break
+            if rest < LOOK_S:
+                break
+            continue
         some = some if left is None else some[:left]
         sys.stdout.write("".join(map(line_of, some)))
         sys.stdout.flush()
@@ -119,15 +156,20 @@ def _text_of(body: bytes) -> str:
 
 
 def _json_line(publication: Publication) -> str:
-    attributes = {
-        name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in publication.attributes.items()
-    }
+    attributes: dict[str, Any] = {}
+    types: dict[str, str] = {}  # of what JSON cannot show
+    for name, value in publication.attributes.items():
+        if isinstance(value, datetime):
+            types[name], value = "timestamp", value.isoformat()
+        elif isinstance(value, float) and not math.isfinite(value):
+            types[name], value = "float64", str(value)
+        attributes[name] = value
     line: dict[str, Any] = {
         "source": publication.source,
         "seq": publication.seq,
         "time": publication.time,
         "attributes": attributes,
+        **({"types": types} if types else {}),
     }
     try:
         line["body"] = publication.body.decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -65,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _config_file(arguments: argparse.Namespace) -> Path:
     """The file that is named, or a new one."""
     from gapless.model.errors import ConfigError
-    from gapless.node.config import default_config
+    from gapless.node.config import default_config, parse_config
+    from gapless.node.sockets import cause_of
 
     if arguments.config is not None:
         if any(one is not None for one in (arguments.brokers, arguments.shape, arguments.port, arguments.write)):
@@ -79,17 +81,49 @@ def _config_file(arguments: argparse.Namespace) -> Path:
     port = PORT if arguments.port is None else arguments.port
     text = default_config(brokers, arguments.shape or "chain", port)
     path: Path = arguments.write or Path(FILE)
+    _check_ports(parse_config(text, str(path)))
     try:
-        if path.exists() and path.read_text(encoding="utf-8") != text:
+        if _is_another(path, text):
             raise ConfigError(
                 f"{path} is there already and is not what would be written: start it with `gapless up {path}`, "
                 "or name another file with --write"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be written: {error}; name another file with --write") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {cause_of(error)}; name another file with --write") from None
     return path
+
+
+def _check_ports(config: ClusterConfig) -> None:
+    """Before a configuration is written down, which would then be in the way of another try."""
+    from gapless.model.errors import ConfigError
+    from gapless.node.sockets import is_free
+
+    wanted = [where for broker in config.brokers for where in (broker.listen, broker.http) if where]
+    taken = [where for where in wanted if not is_free(where.host, where.port)]
+    if taken:
+        these = ", ".join(map(str, taken))
+        raise ConfigError(
+            f"something listens on {these} already: stop it, or give the first of other ports with --port"
+        )
+
+
+def _is_another(path: Path, text: str) -> bool:
+    """Whether a file has other contents than this text."""
+    return path.exists() and path.read_bytes() != text.encode()
+
+
+def _journal_options(arguments: argparse.Namespace) -> list[str]:
+    """What was said of journals, for a broker."""
+    folder = [] if arguments.journal is None else ["--journal", str(arguments.journal)]
+    return [*folder, *(["--faults"] if arguments.faults else [])]
+
+
+def _log_options(arguments: argparse.Namespace) -> list[str]:
+    """What was said of logs, for a broker that somebody starts by hand."""
+    style = [] if arguments.log_format is None else ["--log-format", arguments.log_format]
+    return [*style, *([] if arguments.log_level == "info" else ["--log-level", arguments.log_level])]
 
 
 class _Up:
@@ -101,14 +135,13 @@ class _Up:
         self.config = config
         self.style = log_style(arguments)
         self.width = max(len(broker.id) for broker in config.brokers)
-        more = ["--log-level", "info"]
         self.quiet = arguments.log_level in ("warning", "error")
-        if arguments.journal is not None:
-            more += ["--journal", str(arguments.journal)]
-        if arguments.faults:
-            more.append("--faults")
+        more = _journal_options(arguments)
+        self.again = [*_log_options(arguments), *more]
         self.journal = Journal(arguments.journal, "up", faults=arguments.faults) if arguments.journal else None
-        self.fleet = Fleet(config, broker_command(path, *more), self.on_log, self.on_end, self.journal)
+        self.fleet = Fleet(
+            config, broker_command(path, "--log-level", "info", *more), self.on_log, self.on_end, self.journal
+        )
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
@@ -139,7 +172,7 @@ class _Up:
     def welcome(self) -> str:
         """Where everything is, and what to type next."""
         first, last = self.config.brokers[0], self.config.brokers[-1]
-        space = self.config.spaces[0].name
+        space, path = self.config.spaces[0].name, shlex.quote(str(self.path))
         lines = [f"Cluster {self.config.name!r} is up; {self.path} describes it."]
         pids = {child.me: child.process.pid for child in self.fleet.children.values()}
         for broker in self.config.brokers:
@@ -150,7 +183,8 @@ class _Up:
             "In other shells:",
             f'  gapless subscribe {last.listen} {space} "price > 3"',
             f"  gapless publish {first.listen} {space} price=4.5",
-            f"  gapless status {self.path}",
+            # Only brokers with an `http` tell their status.
+            *([f"  gapless status {path}"] if any(broker.http for broker in self.config.brokers) else []),
             "Ctrl-C drains all brokers.",
         ]
         return "\n".join(lines)
@@ -159,9 +193,8 @@ class _Up:
         """A broker is gone."""
         if self.fleet.draining or not child.listening:
             return
-        self.say(
-            f"{child.me} {child.ending}; the others go on. To bring it back: gapless broker {self.path} --id {child.me}"
-        )
+        again = shlex.join(["gapless", "broker", str(self.path), "--id", child.me, *self.again])
+        self.say(f"{child.me} {child.ending}; the others go on. To bring it back: {again}")
 
     def on_log(self, me: str, log: Any) -> None:
         """A broker logs."""

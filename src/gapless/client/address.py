@@ -20,9 +20,15 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[Address, ...]:
 
 
 def _parse_one(text: str) -> Address:
+    scheme, has_scheme, _ = text.partition("://")
+    if has_scheme:
+        raise ConfigError(
+            f"{text!r} has the scheme {scheme}://, and brokers are reached by {SCHEME} only: write {SCHEME}HOST:PORT, "
+            "with the port of `listen`, or HOST:PORT alone"
+        )
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if not colon or not host or "/" in host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigError(f"{text!r} is not the address of a server: write HOST:PORT, for example 127.0.0.1:7400")
     return host, int(port)
 

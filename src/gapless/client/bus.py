@@ -125,7 +125,7 @@ class Bus:
 
     def _why(self) -> str:
         """Why there is no link, if there is none."""
-        return f"; last trouble: {self._keeper.trouble}" if self._keeper.link is None and self._keeper.trouble else ""
+        return f"; last trouble: {self.trouble}" if self.trouble else ""
 
     @property
     def cluster(self) -> str:
@@ -136,6 +136,11 @@ class Bus:
     def server(self) -> str:
         """The broker it is connected to now; empty while it is looking for one."""
         return self._keeper.link.peer if self._keeper.link is not None else ""
+
+    @property
+    def trouble(self) -> str:
+        """Why it is connected to no broker now; empty while it is."""
+        return self._keeper.trouble
 
     @property
     def spaces(self) -> tuple[LeafSpace, ...]:

@@ -10,6 +10,7 @@ from gapless.delivery.port import Role
 from gapless.model.errors import ConfigError, Fenced, GaplessError, VersionMismatch, WireError
 from gapless.node.control import AnyControl, Hello, NotOpened, Opened, Welcome
 from gapless.node.link import Link, Pace, State
+from gapless.node.sockets import cause_of
 from gapless.node.surroundings import here
 
 REDIAL_FIRST_S = 0.05
@@ -52,7 +53,8 @@ class Keeper:
         self.name = name
         self.cluster = ""
         self.link: Link | None = None  # open
-        self.trouble = ""  # why there is none
+        self._trouble = ""  # why there was none the last time
+        self._dialling: Address | None = None
         self.owner = owner
         self._numbers = 0
         self._fatal: dict[Address, GaplessError] = {}
@@ -63,6 +65,18 @@ class Keeper:
     def start(self) -> None:
         """Begin."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"gapless {self.name}")
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no link; empty while there is one, or nothing is known yet."""
+        if self.link is not None or self._dialling is None:
+            return ""
+        if self._dialled is not None and self._dialled.state is State.GREETING:
+            return (
+                f"{shown(self._dialling)}: something took the connection and has not introduced itself; "
+                "a broker is reached at the port of its `listen`, not at that of its `http`"
+            )
+        return self._trouble or f"{shown(self._dialling)}: no answer yet"
 
     def stop(self, reason: str) -> None:
         """Hang up, and dial no more."""
@@ -90,7 +104,7 @@ class Keeper:
         wait = REDIAL_FIRST_S
         turn = 0
         while True:
-            address = self.servers[turn % len(self.servers)]
+            address = self._dialling = self.servers[turn % len(self.servers)]
             turn += 1
             link = await self._dial(address)
             if link is not None:
@@ -98,7 +112,7 @@ class Keeper:
                 await asyncio.sleep(0)
                 if link.peer:
                     wait = REDIAL_FIRST_S
-                self.trouble = f"{shown(address)}: {link.reason}"
+                self._trouble = f"{shown(address)}: {link.reason}"
                 if self._hopeless(address, link):
                     return
             if turn % len(self.servers) == 0:
@@ -113,8 +127,8 @@ class Keeper:
         try:
             async with asyncio.timeout(pace.handshake_s):
                 _, self._dialled = await loop.create_connection(lambda: Link(self, pace, number, True), *address)
-        except (OSError, TimeoutError) as error:
-            self.trouble = f"{shown(address)}: {str(error) or 'no answer'}"
+        except OSError as error:
+            self._trouble = f"{shown(address)}: {cause_of(error)}"
             return None
         return self._dialled
 
@@ -166,6 +180,7 @@ class Keeper:
         self.cluster = welcome.cluster
         self._fatal.clear()
         self._linked_once = True
+        self._trouble = ""
         frame = 2 * welcome.frame_bytes_max  # what comes has passed that limit; who of us wants it is said beside it
         link.open(welcome.node, Pace(welcome.heartbeat_ms, welcome.suspect_after_ms, frame_bytes_max=frame))
         self.link = link

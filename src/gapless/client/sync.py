@@ -154,6 +154,11 @@ class Bus:
         """The broker it is connected to now; empty while it is looking for one."""
         return self._bus.server
 
+    @property
+    def trouble(self) -> str:
+        """Why it is connected to no broker now; empty while it is."""
+        return self._bus.trouble
+
     def publisher(self, space: str, name: str | None = None, *, deadline: float | None = None) -> Publisher:
         """A publisher in this space."""
 

@@ -135,7 +135,7 @@ class ClusterConfig:
             if broker.id == broker_id:
                 return broker
         ids = [broker.id for broker in self.brokers]
-        raise ConfigError(f'The cluster "{self.name}" has no broker {shown(broker_id)}; {nearest(broker_id, ids)}')
+        raise ConfigError(f'the cluster "{self.name}" has no broker {shown(broker_id)}; {nearest(broker_id, ids)}')
 
 
 def load_config(path: str | Path) -> ClusterConfig:
@@ -143,15 +143,15 @@ def load_config(path: str | Path) -> ClusterConfig:
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
-        raise ConfigError(f"There is no file {path}; name one that is there, or write one.") from None
+        raise ConfigError(f"there is no file {path}; name one that is there, or write one") from None
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
-        raise ConfigError(f"{path} cannot be read: {reason}; a configuration is a readable file.") from None
+        raise ConfigError(f"{path} cannot be read: {reason}; a configuration is a readable file") from None
     try:
         return parse_config(content.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}: line {line}: this is not UTF-8; save the file as UTF-8.") from None
+        raise ConfigError(f"{path}: line {line}: this is not UTF-8; save the file as UTF-8") from None
 
 
 def parse_config(text: str, origin: str = "cluster.toml") -> ClusterConfig:

@@ -43,12 +43,12 @@ delivery = "direct"            # at most once, along the tree, nothing stored
 def default_config(brokers: int, shape: str = "chain", base_port: int = 7400) -> str:
     """The text of a cluster.toml with this many brokers on loopback: b0 listens at the base port, b1 at the next."""
     if shape not in SHAPES:
-        raise ConfigError(f'There is no shape "{shape}"; there are {", ".join(SHAPES)}.')
+        raise ConfigError(f'there is no shape "{shape}"; there are {", ".join(SHAPES)}')
     if not 1 <= brokers <= HTTP_PORT_ABOVE:
-        raise ConfigError(f"A cluster of {brokers} brokers cannot be made; ask for 1 to {HTTP_PORT_ABOVE}.")
+        raise ConfigError(f"a cluster of {brokers} brokers cannot be made; ask for 1 to {HTTP_PORT_ABOVE}")
     highest = 65535 - HTTP_PORT_ABOVE - (brokers - 1)
     if not 1 <= base_port <= highest:
-        raise ConfigError(f"{brokers} brokers do not fit from port {base_port} on; begin between 1 and {highest}.")
+        raise ConfigError(f"{brokers} brokers do not fit from port {base_port} on; begin between 1 and {highest}")
     parent_of, words = SHAPES[shape]
     count = "1 broker" if brokers == 1 else f"{brokers} brokers"
     parts = [_HEAD.format(count=count, shape="" if brokers == 1 else f"; {words}")]

@@ -15,6 +15,7 @@ from gapless.model.events import Kind
 from gapless.node.clock import now
 from gapless.node.config import ClusterConfig
 from gapless.node.journal import Journal
+from gapless.node.logs import timestamp
 from gapless.node.process import DRAINED
 
 LINE_BYTES_MAX = 1 << 20
@@ -28,7 +29,6 @@ class Child:
         self.me = me
         self.process = process
         self.listening = False
-        self.said = ""  # the last line that was no log: why it could not start, mostly
         self.status: int | None = None
 
     @property
@@ -124,9 +124,10 @@ class Fleet:
     def _heard(self, child: Child, line: str) -> None:
         try:
             log = json.loads(line)
-        except ValueError:
-            child.said = line
-            log = {"level": "error", "event": line}
+            if not isinstance(log, dict) or "event" not in log:
+                raise ValueError
+        except ValueError:  # Python itself, where it cannot even begin or is at its end
+            log = {"time": timestamp(), "level": "error", "event": "output", "text": line}
         if log.get("event") == "listening":
             child.listening = True
         if log.get("event") == "link open" and log.get("peer") == self.config.broker(child.me).parent:

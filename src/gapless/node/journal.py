@@ -18,6 +18,7 @@ from gapless.delivery.port import SpaceSettings
 from gapless.model.errors import ConfigError
 from gapless.model.events import HISTORY_VERSION, Event, Kind, decode_event, encode_event
 from gapless.node.clock import now
+from gapless.node.sockets import cause_of
 
 BUFFER_BYTES = 1 << 20
 TAIL_BYTES = 1 << 16  # the last line of a journal lies within so much of its end
@@ -57,7 +58,7 @@ class Journal(Writer):
             self._file = self.path.open("ab", buffering=BUFFER_BYTES)
         except OSError as error:
             raise ConfigError(
-                f"the journal {self.path} cannot be written: {error.strerror or error}; name a folder that can be"
+                f"the journal {self.path} cannot be written: {cause_of(error)}; name a folder that can be"
             ) from None
         return last
 

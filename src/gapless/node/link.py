@@ -23,6 +23,7 @@ from gapless.node.control import (
     encode_control,
 )
 from gapless.node.frames import CONTROL, PREAMBLE, FrameReader, frame_header
+from gapless.node.sockets import cause_of
 
 FAREWELL_CHARACTERS_MAX = 500  # of what a peer says when it leaves, so much is kept
 GREETING_BYTES_MAX = 64 << 10  # of a frame before both sides know each other
@@ -158,7 +159,8 @@ class Link(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._transport = None
-        self._finish(f"the connection broke: {exc}" if exc else "the peer closed the connection")
+        why = cause_of(exc) if isinstance(exc, OSError) else str(exc)
+        self._finish(f"the connection broke: {why}" if exc else "the peer closed the connection")
 
     # --- what the owner does ----------------------------------------------------------------------------------------
 

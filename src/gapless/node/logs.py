@@ -43,12 +43,17 @@ class Logger:
         if LEVELS[level] < self.threshold:
             return
         everything = {**self.fields, **fields}
-        at = datetime.fromtimestamp(now().wall / 1e9, UTC).isoformat(timespec="milliseconds")
+        at = timestamp()
         if self.style == "json":
             line = json.dumps({"time": at, "level": level, "event": event, **everything}, default=str)
         else:
             line = as_text({"time": at, "level": level, "event": event, **everything})
         print(line, file=self.stream, flush=True)
+
+
+def timestamp() -> str:
+    """This moment, as it stands in logs."""
+    return datetime.fromtimestamp(now().wall / 1e9, UTC).isoformat(timespec="milliseconds")
 
 
 def as_text(line: Mapping[str, Any]) -> str:

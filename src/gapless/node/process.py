@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gapless.model.errors import GaplessError
+from gapless.model.errors import ConfigError
 from gapless.node.broker import Broker
 from gapless.node.config import ClusterConfig
 from gapless.node.http import HttpServer
@@ -20,6 +20,7 @@ from gapless.node.logs import Logger
 from gapless.node.loop import new_event_loop
 
 DRAINED = 0
+COULD_NOT_START = 2
 BROKEN = 70  # a bug: what the process knows cannot be trusted any more
 SIGNALLED = 128  # and the number of the signal: told twice to stop, or stopped before everything had started
 FLUSH_S = 0.2
@@ -29,7 +30,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def check_assertions() -> None:
     """Refuse to run without assertions: they are what keeps a broken broker from going on."""
     if not __debug__:
-        raise GaplessError(
+        raise ConfigError(
             "gapless runs with assertions on, in production too: start Python without -O, and unset PYTHONOPTIMIZE"
         )
 

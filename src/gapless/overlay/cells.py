@@ -54,13 +54,13 @@ class CellTree:
 
     def cell(self, cell: str) -> Cell:
         if cell not in self._cells:
-            raise TreeError(f'There is no cell "{cell}"; there are {", ".join(self._cells)}.')
+            raise TreeError(f'there is no cell "{cell}"; there are {", ".join(self._cells)}')
         return self._cells[cell]
 
     def cell_of(self, broker: str) -> Cell:
         """The cell that this broker is in."""
         if broker not in self._home:
-            raise TreeError(f'There is no broker "{broker}" in any cell.')
+            raise TreeError(f'there is no broker "{broker}" in any cell')
         return self._cells[self._home[broker]]
 
     def siblings(self, broker: str) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class CellTree:
     def bundle(self, one: str, other: str) -> tuple[Link, ...]:
         """The links between two adjacent cells, each as (broker of `one`, broker of `other`)."""
         if (one, other) not in self._bundles:
-            raise TreeError(f'"{one}" and "{other}" are not adjacent cells, so no bundle joins them.')
+            raise TreeError(f'"{one}" and "{other}" are not adjacent cells, so no bundle joins them')
         return self._bundles[one, other]
 
     def reach(self, broker: str, cell: str) -> tuple[str, ...]:
@@ -85,19 +85,19 @@ class CellTree:
         return (*between, *within)
 
     def _checked(self, one: str, other: str, links: tuple[Link, ...]) -> tuple[Link, ...]:
-        name = f'The bundle "{one}" - "{other}"'
+        name = f'the bundle "{one}" - "{other}"'
         if other not in self.tree.neighbours(self.cell(one).id):
-            raise TreeError(f"{name} joins cells that are not adjacent in the tree; leave it out.")
+            raise TreeError(f"{name} joins cells that are not adjacent in the tree; leave it out")
         if (one, other) in self._bundles:
-            raise TreeError(f"{name} is given from both ends; give it once.")
+            raise TreeError(f"{name} is given from both ends; give it once")
         if not links:
-            raise TreeError(f"{name} has no links; give it at least one, or leave it out for all of them.")
+            raise TreeError(f"{name} has no links; give it at least one, or leave it out for all of them")
         if len(dict.fromkeys(links)) < len(links):
-            raise TreeError(f"{name} has the same link twice; give each link once.")
+            raise TreeError(f"{name} has the same link twice; give each link once")
         for here, there in links:
             if self._home.get(here) != one or self._home.get(there) != other:
                 ends = f'from a broker of "{one}" to one of "{other}"'
-                raise TreeError(f'{name} has a link "{here}" - "{there}"; its links go {ends}.')
+                raise TreeError(f'{name} has a link "{here}" - "{there}"; its links go {ends}')
         return links
 
 
@@ -110,15 +110,15 @@ def _by_id(tree: Tree, cells: tuple[Cell, ...]) -> dict[str, Cell]:
     given: dict[str, Cell] = {}
     for cell in cells:
         if cell.id in given:
-            raise TreeError(f'The cell "{cell.id}" is given twice; give each cell once.')
+            raise TreeError(f'the cell "{cell.id}" is given twice; give each cell once')
         if cell.id not in tree:
-            raise TreeError(f'The cell "{cell.id}" is not in the tree; add it there or leave it out.')
+            raise TreeError(f'the cell "{cell.id}" is not in the tree; add it there or leave it out')
         if not cell.brokers:
-            raise TreeError(f'The cell "{cell.id}" has no brokers; give it at least one.')
+            raise TreeError(f'the cell "{cell.id}" has no brokers; give it at least one')
         given[cell.id] = cell
     missing = [node for node in tree.nodes if node not in given]
     if missing:
-        raise TreeError(f"The tree names cells that are not described: {', '.join(missing)}; give each its brokers.")
+        raise TreeError(f"the tree names cells that are not described: {', '.join(missing)}; give each its brokers")
     return {node: given[node] for node in tree.nodes}
 
 
@@ -129,6 +129,6 @@ def _homes(cells: Iterable[Cell]) -> dict[str, str]:
         for broker in cell.brokers:
             if broker in home:
                 places = f'in "{home[broker]}" and again in "{cell.id}"'
-                raise TreeError(f'The broker "{broker}" is {places}; a broker is in one cell, once.')
+                raise TreeError(f'the broker "{broker}" is {places}; a broker is in one cell, once')
             home[broker] = cell.id
     return home

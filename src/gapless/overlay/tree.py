@@ -31,7 +31,7 @@ class Tree:
         """Of each node its parent; of the root None. Pairs will do as well as a mapping, and let repeats be seen."""
         entries = tuple(parents.items() if isinstance(parents, Mapping) else parents)
         if flaws := flaws_of(entries):
-            raise TreeError("This is not a tree: " + "; ".join(map(str, flaws)) + ".")
+            raise TreeError("this is not a tree: " + "; ".join(map(str, flaws)))
         self._parents = dict(entries)
         children: dict[str, list[str]] = {node: [] for node in self._parents}
         for node, parent in entries:
@@ -113,7 +113,7 @@ class Tree:
     def next_hop(self, start: str, end: str) -> str:
         """The neighbour of `start` behind which `end` is."""
         if self._known(start) == self._known(end):
-            raise TreeError(f'There is no hop from "{start}" to itself; ask only for another node.')
+            raise TreeError(f'there is no hop from "{start}" to itself; ask only for another node')
         if not self._is_below(end, start):
             return self._above(start)
         below = self._children[start]
@@ -125,7 +125,7 @@ class Tree:
         if self.parent(node) == neighbour:
             return self._preorder[: self._enters[node]] + self._preorder[self._exits[node] :]
         if self._parents[neighbour] != node:
-            raise TreeError(f'"{neighbour}" is not a neighbour of "{node}"; ask for one that is.')
+            raise TreeError(f'"{neighbour}" is not a neighbour of "{node}"; ask for one that is')
         return self._preorder[self._enters[neighbour] : self._exits[neighbour]]
 
     def neighbourhood(self, node: str, radius: int) -> dict[str, int]:
@@ -154,7 +154,7 @@ class Tree:
         Where there is no parent its first child becomes the root, and the others hang on that.
         """
         if len(self) == 1 and node in self:
-            raise TreeError(f'"{node}" is the only node; a tree has at least one.')
+            raise TreeError(f'"{node}" is the only node; a tree has at least one')
         heir = self.neighbours(node)[0]
         entries: dict[str, str | None] = {}
         for other, parent in self._parents.items():
@@ -179,7 +179,7 @@ class Tree:
 
     def _known(self, node: str) -> str:
         if node not in self._parents:
-            raise TreeError(f'There is no node "{node}" in this tree of {len(self)} with the root "{self._root}".')
+            raise TreeError(f'there is no node "{node}" in this tree of {len(self)} with the root "{self._root}"')
         return node
 
     def _above(self, node: str) -> str:
@@ -197,9 +197,9 @@ def _hung_up(links: tuple[tuple[str, str], ...], root: str) -> dict[str, str | N
     neighbours: dict[str, list[str]] = {root: []}
     for one, other in links:
         if one == other:
-            raise TreeError(f'This is not a tree: a link joins "{one}" to itself; a link joins two nodes.')
+            raise TreeError(f'this is not a tree: a link joins "{one}" to itself; a link joins two nodes')
         if other in neighbours.get(one, ()):
-            raise TreeError(f'This is not a tree: the link "{one}" - "{other}" is given twice; give it once.')
+            raise TreeError(f'this is not a tree: the link "{one}" - "{other}" is given twice; give it once')
         neighbours.setdefault(one, []).append(other)
         neighbours.setdefault(other, []).append(one)
     parents: dict[str, str | None] = {root: None}
@@ -209,10 +209,10 @@ def _hung_up(links: tuple[tuple[str, str], ...], root: str) -> dict[str, str | N
             if near == parents[node]:
                 continue
             if near in parents:
-                raise TreeError(f'This is not a tree: the link "{node}" - "{near}" closes a cycle; leave out one link.')
+                raise TreeError(f'this is not a tree: the link "{node}" - "{near}" closes a cycle; leave out one link')
             parents[near] = node
             queue.append(near)
     apart = [node for node in neighbours if node not in parents]
     if apart:
-        raise TreeError(f'This is not a tree: no links lead from "{root}" to {", ".join(apart)}; link them.')
+        raise TreeError(f'this is not a tree: no links lead from "{root}" to {", ".join(apart)}; link them')
     return parents

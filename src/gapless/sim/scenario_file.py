@@ -25,7 +25,10 @@ def read_scenario(path: Path) -> Scenario:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+        why = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{path} cannot be read: {why}; name a scenario file, or random:DELIVERY") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8; a scenario is a TOML file") from None
     return scenario_of(text, str(path))
 
 
@@ -34,7 +37,9 @@ def scenario_of(text: str, name: str = "the scenario") -> Scenario:
     try:
         scenario = msgspec.toml.decode(text, type=Scenario)
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{name}: {error}{_advice(str(error))}") from None
+        said = str(error)
+        advice = _advice(said) or "; docs/simulator.md shows what a scenario may say"
+        raise ConfigError(f"{name}: {said[:1].lower()}{said[1:]}{advice}") from None
     check_scenario(scenario, name)
     return scenario
 

@@ -63,7 +63,7 @@ UNDONE = {"resume": "pause", "unstall": "stall", "mend": "link", "read": "stop-r
 
 def line_of(place: str, what: str) -> str:
     """One line of a trace."""
-    return f"{place:7}{what}"
+    return f"{place:6} {what}"
 
 
 def play(text: str) -> str:

@@ -7,6 +7,7 @@ python [-O] -m gapless.sim.worker DELIVERY [MUTANT]
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING
@@ -96,6 +97,7 @@ def shrunk_of(delivery: str, task: Task) -> Shrunk | None:
 
 def main(arguments: list[str]) -> None:
     """Answer seed after seed until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is told to all processes, and one of them answers
     delivery = arguments[0]
     if len(arguments) > 1:
         become(mutant_named(delivery, arguments[1]))

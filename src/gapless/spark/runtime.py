@@ -1,7 +1,8 @@
 """A Java for Spark: the machine's own where it is new enough, else the one that comes as a Python package.
 
-The packaged runtime is a reduced one. Spark's launcher asks every Java for a module which it lacks and Spark can do
-without, so that runtime gets a home of its own whose `bin/java` passes on everything but such requests.
+Spark's launcher asks every Java for a module that is still being tried out and that Spark can do without. The packaged
+runtime, a reduced one, lacks it and would not start; others warn of it each time. So either gets a home of its own,
+whose `bin/java` passes on everything but such requests.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from pathlib import Path
 from gapless.model.errors import GaplessError
 
 OLDEST_JAVA = 17
-# The first stops the packaged runtime, the second only makes it complain of a package that newer Javas dropped.
-_NOT_PASSED_ON = ("--add-modules=jdk.incubator.vector", "--add-opens=java.base/sun.security.action=ALL-UNNAMED")
+_UNTRIED_MODULE = "--add-modules=jdk.incubator.vector"
+# Only makes newer Javas complain: they dropped the package.
+DROPPED_BY = 25
+_DROPPED_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 _LOOKING_S = 30
 
 
@@ -43,7 +46,7 @@ def _ensure_java(java_home: str, path: str) -> Path:
     for java in _candidates(java_home, path):
         home, version = _asked(java)
         if home is not None and version >= OLDEST_JAVA:
-            return home
+            return _quiet(home, version)
         refused.append(f"{java} is Java {version}" if version else f"{java} does not run")
     packaged = _packaged_runtime()
     if packaged is None or os.name == "nt":
@@ -52,7 +55,7 @@ def _ensure_java(java_home: str, path: str) -> Path:
             f"Spark needs Java {OLDEST_JAVA} or newer and {found}: "
             "install one, or install the extra that brings one: pip install 'gapless[spark]'."
         )
-    return _home_around(packaged)
+    return _home_around(packaged, _UNTRIED_MODULE, _DROPPED_PACKAGE)
 
 
 def _candidates(java_home: str, path: str) -> list[str]:
@@ -89,10 +92,21 @@ def _packaged_runtime() -> Path | None:
     return Path(JAVA)
 
 
-def _home_around(java: Path) -> Path:
+def _quiet(home: Path, version: int) -> Path:
+    """A home around the machine's own Java, or that Java as it is where no such home can be made."""
+    if os.name == "nt":
+        return home
+    try:
+        dropped = [_DROPPED_PACKAGE] if version >= DROPPED_BY else []
+        return _home_around(home / "bin" / "java", _UNTRIED_MODULE, *dropped)
+    except JavaMissing:
+        return home
+
+
+def _home_around(java: Path, *left_out: str) -> Path:
     """A home whose `bin/java` runs `java`; the same one for all processes of a user, made by whoever comes first."""
     # The name holds the whole text, so a home once made never changes and another environment has another.
-    text = _wrapper(java)
+    text = _wrapper(java, left_out)
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     for base in (_cache(), Path(tempfile.gettempdir()) / f"gapless-{os.getuid()}"):
         try:
@@ -102,7 +116,7 @@ def _home_around(java: Path) -> Path:
             continue
         return home
     raise JavaMissing(
-        f"a small start script for the packaged Java could be written neither to {_cache()} nor to "
+        f"a small start script for Java could be written neither to {_cache()} nor to "
         f"{tempfile.gettempdir()}: make one of them writable and executable, or set JAVA_HOME to a "
         f"Java {OLDEST_JAVA} or newer."
     )
@@ -114,13 +128,13 @@ def _cache() -> Path:
     return base / "gapless"
 
 
-def _wrapper(java: Path) -> str:
+def _wrapper(java: Path, left_out: tuple[str, ...]) -> str:
     return f"""#!/bin/sh
-# Runs the packaged Java without what Spark asks of it and can do without.
+# Runs a Java without what Spark asks of it and can do without.
 for argument do
     shift
     case "$argument" in
-        {" | ".join(_NOT_PASSED_ON)}) ;;
+        {" | ".join(left_out)}) ;;
         *) set -- "$@" "$argument" ;;
     esac
 done

@@ -7,8 +7,11 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gapless.model.errors import GaplessError
 from gapless.spark.runtime import ensure_java
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 _QUIET = Path(__file__).with_name("log4j2.properties")
 _GIB = 1 << 30
+T = TypeVar("T")
 
 
 class SparkMissing(GaplessError):
@@ -47,6 +51,23 @@ def local_session(app_name: str, cores: int | None = None, **conf: str) -> Spark
     for key, value in (({} if running else _defaults(tasks)) | conf).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def interruptible(work: Callable[[], T]) -> T:
+    """Do some work with Spark so that Ctrl-C ends the wait for it, instead of breaking into a talk with the JVM.
+
+    The work itself ends with the process, and so does the JVM.
+    """
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # whatever it is, it is raised where the work is waited for
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="spark", daemon=True).start()
+    return done.result()
 
 
 def _defaults(tasks: int) -> dict[str, str]:

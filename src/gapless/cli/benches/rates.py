@@ -17,6 +17,7 @@ from gapless.cli.benches.processes import (
     publisher_process,
     subscriber_process,
 )
+from gapless.model.errors import GaplessError
 
 LATENCY_MS_MAX = 50.0  # p99 at 80% of a rate, or the rate does not count
 WARM_UP_S = 2.0
@@ -134,6 +135,8 @@ def _flood(house: House, subscriber: Child, seconds: float) -> dict[str, Any]:
     report = publisher.pipe.recv()
     publisher.pipe.send("stop")
     count = after["count"] - before["count"]
+    if not count:
+        raise GaplessError(f"nothing arrived within {seconds:g} s: measure for longer, with --seconds")
     cpu = {name: (cpu_after[name] - cpu_before[name]) / count * 1e6 for name in cpu_after}
     cpu["publisher"] = report["cpu_s"] / report["count"] * 1e6
     cpu["subscriber"] = (after["cpu_s"] - before["cpu_s"]) / count * 1e6
@@ -154,5 +157,7 @@ def _latency(house: House, subscriber: Child, rate: float, seconds: float) -> di
     time.sleep(0.2)
     mark = subscriber.ask("mark")
     publisher.pipe.send("stop")
+    if not mark["latency_ms"]:
+        raise GaplessError(f"no latency could be measured within {seconds:g} s: measure for longer, with --seconds")
     p50, p99 = mark["latency_ms"]
     return {"rate": round(report["count"] / report["seconds"]), "p50_ms": p50, "p99_ms": p99}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -21,6 +20,7 @@ from gapless.node.asking import ask_all
 from gapless.node.clock import now
 from gapless.node.config import default_config
 from gapless.node.journal import Journal
+from gapless.node.sockets import is_free
 
 SPACE = "quotes"
 BROKERS = 3
@@ -229,16 +229,6 @@ def _free_run(count: int) -> int:
     """The first of so many ports in a row that nobody uses at this moment, with those for health a thousand above."""
     for first in range(17400, 60000, 50):
         wanted = [first + n for n in range(count)] + [first + 1000 + n for n in range(count)]
-        if all(_free(port) for port in wanted):
+        if all(is_free("127.0.0.1", port) for port in wanted):
             return first
     raise gapless.GaplessError("no ports are free on this machine between 17400 and 60000; stop what uses them")
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

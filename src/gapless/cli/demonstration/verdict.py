@@ -29,14 +29,17 @@ def judge(journals: list[Path], use_spark: bool) -> list[Judgement]:
 
 def _judge_on_spark(journals: list[Path]) -> list[Judgement]:
     from gapless.spark.audit import audit
-    from gapless.spark.session import local_session
+    from gapless.spark.session import interruptible, local_session
 
-    session = local_session("gapless demo")
-    try:
-        verdicts = [audit([folder], session) for folder in journals]
-        return [Judgement(verdict.kept, verdict.render(), "audit on Spark") for verdict in verdicts]
-    finally:
-        session.stop()
+    def work() -> list[Judgement]:
+        session = local_session("gapless demo")
+        try:
+            verdicts = [audit([folder], session) for folder in journals]
+            return [Judgement(verdict.kept, verdict.render(), "audit on Spark") for verdict in verdicts]
+        finally:
+            session.stop()
+
+    return interruptible(work)
 
 
 def _judge_here(folder: Path) -> Judgement:

@@ -27,7 +27,7 @@ class View:
     def say(self, text: str) -> None:
         """What happens now."""
         self.caption = text
-        self.console.print(f"[bold]•[/bold] {text}")
+        self.console.print(Text.assemble(("•", "bold"), f" {text}"))
 
     async def show(self, seconds: float) -> None:
         """Look on for so long."""
@@ -36,8 +36,6 @@ class View:
             if self._live is not None:
                 self._live.update(self.picture())
             await asyncio.sleep(0.25)
-        if self._live is None:
-            self.console.print(self.picture())
 
     def __enter__(self) -> View:
         if self._live is not None:
@@ -45,13 +43,19 @@ class View:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._end_live()
+
+    def _end_live(self) -> None:
         if self._live is not None:
             self._live.update(Text())
-            self._live.__exit__(None, None, None)
+            self._live.stop()
+            self._live = None
 
     def final(self) -> None:
-        """The picture when everything has arrived that will, with what has not."""
+        """The picture when everything has arrived that will, with what has not; it stays, and moves no more."""
+        self._end_live()
         self.console.print(self.picture(settled=True))
+        self.console.print()
 
     def picture(self, settled: bool = False) -> Group:
         """Brokers and subscribers at this moment; what is missing shows when nothing is under way any more."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gapless.model.errors import ConfigError
 from gapless.spark.audit.errors import JournalError
 from gapless.spark.audit.files import find_journals
 from gapless.spark.audit.verdict import JUDGED_PROMISES, AuditVerdict, PromiseVerdict, Result, Violation, Witness
@@ -37,16 +38,25 @@ def audit(paths: Sequence[Path], session: SparkSession | None = None, report: Pa
 
     Without a `session`, and where none is running, one in local mode is started and stopped again. With `report`, the
     verdict is also written there: as `verdict.json` and `verdict.txt`. Raises `JournalError` where the journals are
-    missing or cannot be read in full.
+    missing or cannot be read in full, `ConfigError` where that folder cannot be had.
     """
     journals = find_journals(paths)
+    if report is not None:
+        _make(report)  # before the work, not after it
     session = session or _running_session()
     verdict = _judge(session, journals) if session is not None else _judge_alone(journals)
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
         (report / "verdict.json").write_text(verdict.to_json(), encoding="utf-8")
         (report / "verdict.txt").write_text(verdict.render(), encoding="utf-8")
     return verdict
+
+
+def _make(report: Path) -> None:
+    try:
+        report.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigError(f"the report cannot be left in {report}: {why}; name a folder that can be made") from None
 
 
 def _running_session() -> SparkSession | None:
