@@ -210,8 +210,8 @@ def test_a_client_that_gives_room_but_does_not_read_is_put_out(loop: str) -> Non
     async def story() -> None:
         config, log = cluster(1, LIMITS), Log()
         async with brokers(config, log=log) as (broker,), raw(port_of(config)) as peer:
-            broker.pace.unsent_bytes_max = 1 << 20
             await peer.enter()
+            broker.links[broker.latest["raw"]].unsent_bytes_max = 1 << 20
             peer.message(Subscribe(1, "", ""))
             peer.give_room()
             peer.reader._transport.pause_reading()  # type: ignore[attr-defined]  # streams offer no other way

@@ -214,6 +214,7 @@ class Broker:
             raise WireError(f"space {message.space!r} is open on this link already")
         self.channels[link.number, message.channel] = space
         link.say(Opened(message.channel, space.settings, space.core.newest(now())))
+        link.widen(space.settings.tuning.window_bytes)
         space.session_up(link, message.channel, self.roles[link.number])
 
     def _on_answer(self, link: Link, message: Opened | NotOpened) -> None:
@@ -226,6 +227,7 @@ class Broker:
             return
         if message.settings != space.settings:
             self.log.warning("space configured differently", peer=link.peer, space=space.settings.name)
+        link.widen(space.settings.tuning.window_bytes)
         space.session_up(link, message.channel, Role.BROKER)
 
     # --- telling ----------------------------------------------------------------------------------------------------
@@ -241,14 +243,13 @@ async def _until(true: Callable[[], bool], deadline: float) -> None:
 
 
 def _pace(config: ClusterConfig) -> Pace:
-    """An honest peer grants at most its credit in each space; what waits beyond that, it does not mean to read."""
-    credit = sum(space.credit_bytes for space in config.spaces)
+    """An honest peer grants at most its credit in each space it opens; what waits beyond, it does not mean to read."""
     return Pace(
         config.tuning.heartbeat_ms,
         config.tuning.suspect_after_ms,
         config.tuning.handshake_ms,
         config.limits.frame_bytes_max,
-        credit + len(config.spaces) * config.limits.frame_bytes_max + CONTROL_UNSENT_MAX,
+        CONTROL_UNSENT_MAX,
     )
 
 
