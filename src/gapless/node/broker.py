@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gapless.delivery.port import Note, Role, SpaceSettings
 from gapless.delivery.port import Tuning as CoreTuning
-from gapless.model.errors import ConfigError, WireError
+from gapless.model.errors import ConfigError, Refused, WireError
 from gapless.node.clock import now
 from gapless.node.config import ClusterConfig, SpaceConfig
 from gapless.node.control import AnyControl, Hello, NotOpened, Open, Opened, Welcome
@@ -114,6 +114,11 @@ class Broker:
         self.links[link.number] = link
         if link.dialled:
             link.say(Hello(self.me, Role.BROKER, self.config.name))
+            return
+        try:
+            self._door.check_room(len(self.links) - 1, reserved=len(self.neighbours))
+        except Refused as error:
+            link.end(str(error), Refused.__name__)
 
     def link_control(self, link: Link, message: AnyControl) -> None:
         """The other host says something."""
@@ -170,6 +175,8 @@ class Broker:
     def _on_hello(self, link: Link, hello: Hello) -> None:
         self._door.check_open(self.draining)
         self._door.check_hello(hello)
+        if hello.role is Role.CLIENT and hello.node not in self.latest:
+            self._door.check_room(sum(role is Role.CLIENT for role in self.roles.values()))
         tuning = self.config.tuning
         link.say(
             Welcome(
