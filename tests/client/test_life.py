@@ -32,7 +32,21 @@ def test_addresses() -> None:
     """Servers are a text with commas or a list; what is no address is refused with what to write."""
     assert parse_servers("gapless://a:1,b:2, a:1 ,[::1]:3") == (("a", 1), ("b", 2), ("::1", 3))
     assert parse_servers(["gapless://a:1", "b:2"]) == (("a", 1), ("b", 2))
-    for wrong in ("", [], "a", "a:", ":1", "a:0", "a:65536", "a:x", "a:²", "http://a"):
+    for wrong in (
+        "",
+        [],
+        "a",
+        "a:",
+        ":1",
+        "a:0",
+        "a:65536",
+        "a:x",
+        "a:²",
+        "http://a",
+        "a..b:1",
+        f"{'a' * 70}:1",
+        "a\0b:1",
+    ):
         with pytest.raises(gapless.ConfigError, match="HOST:PORT"):
             parse_servers(wrong)
 

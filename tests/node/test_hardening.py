@@ -210,8 +210,8 @@ def test_a_client_that_gives_room_but_does_not_read_is_put_out(loop: str) -> Non
     async def story() -> None:
         config, log = cluster(1, LIMITS), Log()
         async with brokers(config, log=log) as (broker,), raw(port_of(config)) as peer:
-            broker.pace.unsent_bytes_max = 1 << 20
             await peer.enter()
+            broker.links[broker.latest["raw"]].unsent_bytes_max = 1 << 20
             peer.message(Subscribe(1, "", ""))
             peer.give_room()
             peer.reader._transport.pause_reading()  # type: ignore[attr-defined]  # streams offer no other way
@@ -338,5 +338,27 @@ def test_whoever_answers_in_the_place_of_a_parent_is_refused() -> None:
             (line,) = log.lines("cannot reach broker")
             assert line["reason"].startswith("'b7' answered where broker 'b0' should be")
             assert child.latest == {}
+
+    run(story())
+
+
+def test_a_broker_takes_so_many_connections_and_keeps_places_for_its_neighbours() -> None:
+    """A client too many is told so and finds another server; neighbours are let in all the same."""
+
+    async def story() -> None:
+        config = cluster(2, "[limits]\nconnections_max = 2\n")
+        full, other = (f"127.0.0.1:{port_of(config, me)}" for me in ("b0", "b1"))
+        async with brokers(config, "b0") as (first,):
+            async with gapless.connect(full, name="one"), gapless.connect(full, name="two") as two:
+                with pytest.raises(gapless.Unreachable, match="'b0' has 2 connections, the most it takes"):
+                    await gapless.connect(full, deadline=0.3)
+                async with brokers(config, "b1"):
+                    await until(lambda: "b1" in first.latest)
+                    async with gapless.connect([full, other], deadline=5) as third:
+                        assert third.server == "b1"
+                await two.close()
+                await until(lambda: "two" not in first.latest)
+                async with gapless.connect(full, deadline=5) as third:
+                    assert third.server == "b0"
 
     run(story())

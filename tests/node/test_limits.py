@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.node.stage import SPACE, brokers, bystanders, cluster, port_of, raw, run
 
+import gapless
 from gapless.delivery.direct.messages import Publish, Reject
 from gapless.delivery.gate import refusal_of
 from gapless.delivery.port import SpaceSettings
@@ -132,10 +133,14 @@ sources_max = 39
     assert (tuning.window_bytes, tuning.patience_ms, tuning.grace_ms, tuning.sources_max) == (200000, 5, 6, 7)
 
     async def story() -> None:
-        async with brokers(config) as (broker,):
+        async with brokers(config) as (broker,), gapless.connect(f"127.0.0.1:{port_of(config)}") as bus:
             pace = broker.pace
             assert (pace.heartbeat_s, pace.suspect_after_s, pace.handshake_s) == (0.033, 0.34, 0.35)
             assert pace.frame_bytes_max == 140000
-            assert pace.unsent_bytes_max == 360000 + 200000 + 2 * 140000 + CONTROL_UNSENT_MAX
+            (link,) = broker.links.values()
+            assert link.unsent_bytes_max == CONTROL_UNSENT_MAX
+            await bus.publisher(SPACE)
+            await bus.publisher("own")
+            assert link.unsent_bytes_max == 360000 + 200000 + 2 * 140000 + CONTROL_UNSENT_MAX
 
     run(story())

@@ -30,6 +30,12 @@ def _parse_one(text: str) -> Address:
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or "/" in host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigError(f"{text!r} is not the address of a server: write HOST:PORT, for example 127.0.0.1:7400")
+    try:
+        resolvable = host.isprintable() and bool(host.encode("idna"))
+    except UnicodeError:
+        resolvable = False
+    if not resolvable:
+        raise ConfigError(f"{text!r} is not the address of a server: {host!r} cannot name a host; write HOST:PORT")
     return host, int(port)
 
 

@@ -93,6 +93,7 @@ class Bus:
         self._opening: dict[str, asyncio.Future[LeafSpace]] = {}
         self._own_publishers: dict[str, Publisher] = {}  # those of `publish`, by space
         self._closed: GaplessError | None = None
+        self._draining = False
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -178,12 +179,19 @@ class Bus:
         late = lambda: DeadlineExceeded(  # noqa: E731  # a name for the sentence
             f"not everything was accepted within {deadline:g} s{self._why()}: drain again, or close and give it up"
         )
-        async with within(deadline, late):
-            for publisher in [publisher for space in self._spaces.values() for publisher in space.publishers]:
-                try:
-                    await publisher.close()
-                except GaplessError as error:
-                    failure = failure or error
+        publishers = [publisher for space in self._spaces.values() for publisher in space.publishers]
+        self._draining = True
+        try:
+            for publisher in publishers:
+                publisher.stop()
+            async with within(deadline, late):
+                for publisher in publishers:
+                    try:
+                        await publisher.flush()
+                    except GaplessError as error:
+                        failure = failure or error
+        finally:
+            self._draining = False
         await self.close()
         if failure is not None:
             raise failure
@@ -206,6 +214,12 @@ class Bus:
         if self._loop is None:
             raise Closed("this bus is not open yet: enter it with `async with`, or await bus.open()")
 
+    def _check_taking(self) -> None:
+        """Raise unless new things can be begun here and now."""
+        self._check_loop()
+        if self._draining:
+            raise Closed("this bus is draining and takes nothing new: connect again")
+
     def _check_loop(self) -> None:
         self.check()
         try:
@@ -225,7 +239,7 @@ class Bus:
 
         Under a name it is the name's newest holder, and older ones are fenced.
         """
-        self._check_loop()
+        self._check_taking()
         if name is not None:
             _check_source(name)
         return Opening(lambda: self._publisher(space, name, deadline))
@@ -243,7 +257,7 @@ class Bus:
         deadline: float | None = None,
     ) -> int:
         """Send one publication and wait until it is accepted; returns its seq."""
-        self._check_loop()
+        self._check_taking()
         limit = Deadline(deadline)
         leaf = await self._space(space, deadline)
         publisher = self._own_publishers.get(space)
@@ -266,7 +280,7 @@ class Bus:
 
         `start` is "now"; where the delivery of the space keeps the past also "earliest", a time, or a cursor.
         """
-        self._check_loop()
+        self._check_taking()
         interest = Interest.parse(filter, topic)
         check_start(start)
         return Opening(lambda: self._subscribe(space, interest, start, on_gap, deadline))
@@ -291,7 +305,7 @@ class Bus:
             raise
 
     async def _space(self, name: str, deadline: float | None) -> LeafSpace:
-        self._check_loop()
+        self._check_taking()
         if name in self._spaces:
             return self._spaces[name]
         if name not in self._opening:
@@ -302,7 +316,9 @@ class Bus:
             f"space {name!r} was not opened within {deadline:g} s{self._why()}: try again, or name more servers"
         )
         async with within(deadline, late):
-            return await asyncio.shield(self._opening[name])
+            space = await asyncio.shield(self._opening[name])
+        self._check_taking()
+        return space
 
     # --- what the keeper tells ----------------------------------------------------------------------------------------
 
@@ -352,6 +368,7 @@ class Bus:
                 waiting.set_exception(error)
                 waiting.exception()  # as in `_shut`
             return
+        link.widen(message.settings.tuning.window_bytes)
         self._spaces[name].session_up(link, message.channel, self._frame_bytes_max, message.newest)
         if waiting is not None and not waiting.done():
             waiting.set_result(self._spaces[name])
@@ -381,6 +398,8 @@ class Bus:
         """This is the copy of the bus in a forked process: it may not touch the connection."""
         closed = Closed("this bus belongs to the process that this one was forked from: connect again here")
         self._closed = closed
+        self._journal = None
+        self._keeper.disown()
         for space in self._spaces.values():
             space.disown(closed)
 

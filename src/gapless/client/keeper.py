@@ -61,6 +61,7 @@ class Keeper:
         self._linked_once = False
         self._dialled: Link | None = None
         self._task: asyncio.Task[None] | None = None
+        self._disowned = False
 
     def start(self) -> None:
         """Begin."""
@@ -87,6 +88,13 @@ class Keeper:
             if one is not None:
                 one.end(reason)
 
+    def disown(self) -> None:
+        """This is the copy of the keeper in a forked process: it touches nothing, and dials nobody."""
+        self.link = None
+        self._disowned = True
+        if self._dialled is not None:
+            self._dialled.disown()
+
     async def stopped(self) -> None:
         """Wait until the connection is gone, but not for long."""
         until = asyncio.get_running_loop().time() + LINGER_S
@@ -103,7 +111,7 @@ class Keeper:
         """Have a link to one of the servers whenever one can be had."""
         wait = REDIAL_FIRST_S
         turn = 0
-        while True:
+        while not self._disowned:
             address = self._dialling = self.servers[turn % len(self.servers)]
             turn += 1
             link = await self._dial(address)
@@ -127,7 +135,7 @@ class Keeper:
         try:
             async with asyncio.timeout(pace.handshake_s):
                 _, self._dialled = await loop.create_connection(lambda: Link(self, pace, number, True), *address)
-        except OSError as error:
+        except (OSError, TimeoutError, ValueError) as error:  # the last is raised for names that no resolver takes
             self._trouble = f"{shown(address)}: {cause_of(error)}"
             return None
         return self._dialled

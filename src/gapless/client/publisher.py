@@ -88,6 +88,7 @@ class Publisher:
         self._lot = Lot(source.name, self._failures)
         self._under_way: deque[UnderWay] = deque()
         self._scheduled = False
+        self._foreign: GaplessError | None = None  # this is a copy in a forked process
         self._halt = False  # closed, or there was no room: look before anything is taken
 
     # --- sending ------------------------------------------------------------------------------------------------------
@@ -259,6 +260,8 @@ class Publisher:
 
         Raises the first failure since the last flush, unless its receipt has raised it already.
         """
+        if self._foreign is not None:
+            raise self._foreign.with_traceback(None)
         self._flush()
         if self._under_way:
             last = self._under_way[-1].lot
@@ -294,6 +297,20 @@ class Publisher:
         self._first = self._next
         lot.open = False
         lot.wake()
+
+    def disown(self, closed: GaplessError) -> None:
+        """This is the copy of the publisher in a forked process: what was handed in is the parent's to send."""
+        self.shut(closed)
+        self._foreign = closed
+        self._rows, self._bodies = [], []
+        for seq in range(self._first, self._next):
+            self._lot.errors[seq] = closed
+        self._first = self._next
+        self._lot.open = False
+        self._lot.wake()
+        while self._under_way:
+            first, last, rows, lot = self._under_way.popleft()
+            lot.settle(first, last, rows, closed)
 
     def abandon(self, closed: GaplessError) -> list[Published]:
         """The connection is closed for good: nobody will answer any more for these."""

@@ -73,7 +73,7 @@ class LeafSpace:
         self._spare_names: list[str] = []  # those of them whose publishers are gone
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
-        self._roomy: list[asyncio.Future[None]] = []
+        self._roomy: dict[asyncio.Future[None], None] = {}
         self._closed = False
         if journal is not None:
             journal.space(settings)
@@ -120,8 +120,9 @@ class LeafSpace:
     def disown(self, closed: Closed) -> None:
         """This is the copy of the space in a forked process: nothing here may be used."""
         self.journal = None
+        self._link = None
         for publisher in self._publishers.values():
-            publisher.shut(closed)
+            publisher.disown(closed)
         for subscription in self._subscriptions.values():
             subscription.disown(closed)
 
@@ -169,8 +170,11 @@ class LeafSpace:
         async with within(deadline, lambda: self._overloaded(deadline)):
             while not self.has_room() and publisher.closed is None:
                 waiter: asyncio.Future[None] = self._loop.create_future()
-                self._roomy.append(waiter)
-                await waiter
+                self._roomy[waiter] = None
+                try:
+                    await waiter
+                finally:
+                    self._roomy.pop(waiter, None)
 
     def _overloaded(self, deadline: float | None) -> Overloaded:
         there = f"{self.core.queued()} bytes wait to be sent" + ("" if self._link else ", and no broker is connected")
@@ -184,7 +188,7 @@ class LeafSpace:
 
     def _let_in(self) -> None:
         """Let those look again who wait for room."""
-        waiting, self._roomy = self._roomy, []
+        waiting, self._roomy = self._roomy, {}
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)

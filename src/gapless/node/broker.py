@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gapless.delivery.port import Note, Role, SpaceSettings
 from gapless.delivery.port import Tuning as CoreTuning
-from gapless.model.errors import ConfigError, WireError
+from gapless.model.errors import ConfigError, Refused, WireError
 from gapless.node.clock import now
 from gapless.node.config import ClusterConfig, SpaceConfig
 from gapless.node.control import AnyControl, Hello, NotOpened, Open, Opened, Welcome
@@ -115,6 +115,11 @@ class Broker:
         self.links[link.number] = link
         if link.dialled:
             link.say(Hello(self.me, Role.BROKER, self.config.name))
+            return
+        try:
+            self._door.check_room(len(self.links) - 1, reserved=len(self.neighbours))
+        except Refused as error:
+            link.end(str(error), Refused.__name__)
 
     def link_control(self, link: Link, message: AnyControl) -> None:
         """The other host says something."""
@@ -171,6 +176,8 @@ class Broker:
     def _on_hello(self, link: Link, hello: Hello) -> None:
         self._door.check_open(self.draining)
         self._door.check_hello(hello)
+        if hello.role is Role.CLIENT and hello.node not in self.latest:
+            self._door.check_room(sum(role is Role.CLIENT for role in self.roles.values()))
         tuning = self.config.tuning
         link.say(
             Welcome(
@@ -215,6 +222,7 @@ class Broker:
             raise WireError(f"space {message.space!r} is open on this link already")
         self.channels[link.number, message.channel] = space
         link.say(Opened(message.channel, space.settings, space.core.newest(now())))
+        link.widen(space.settings.tuning.window_bytes)
         space.session_up(link, message.channel, self.roles[link.number])
 
     def _on_answer(self, link: Link, message: Opened | NotOpened) -> None:
@@ -227,6 +235,7 @@ class Broker:
             return
         if message.settings != space.settings:
             self.log.warning("space configured differently", peer=link.peer, space=space.settings.name)
+        link.widen(space.settings.tuning.window_bytes)
         space.session_up(link, message.channel, Role.BROKER)
 
     # --- telling ----------------------------------------------------------------------------------------------------
@@ -243,14 +252,13 @@ async def _until(true: Callable[[], bool], deadline: float) -> None:
 
 
 def _pace(config: ClusterConfig) -> Pace:
-    """An honest peer grants at most its credit in each space; what waits beyond that, it does not mean to read."""
-    credit = sum(space.credit_bytes for space in config.spaces)
+    """An honest peer grants at most its credit in each space it opens; what waits beyond, it does not mean to read."""
     return Pace(
         config.tuning.heartbeat_ms,
         config.tuning.suspect_after_ms,
         config.tuning.handshake_ms,
         config.limits.frame_bytes_max,
-        credit + len(config.spaces) * config.limits.frame_bytes_max + CONTROL_UNSENT_MAX,
+        CONTROL_UNSENT_MAX,
     )
 
 

@@ -68,6 +68,7 @@ class Limits:
     attribute_bytes_max: int = _setting(64 * KIB, 16, 16 * MIB)
     interest_bytes_max: int = _setting(64 * MIB, 64 * KIB, 4096 * MIB)
     names_max: int = _setting(4096, 1, 1 << 24)
+    connections_max: int = _setting(10_000, 1, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True)

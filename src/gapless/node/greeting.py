@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapless.delivery.port import Role
-from gapless.model.errors import ConfigError, Unreachable
+from gapless.model.errors import ConfigError, Refused, Unreachable
 from gapless.node.config import ClusterConfig
 from gapless.node.control import Hello, Welcome
 
@@ -48,6 +48,12 @@ class Doorkeeper:
         """Raise when nobody is let in any more."""
         if draining:
             raise Unreachable(f"broker {self.me!r} is going down: use another server")
+
+    def check_room(self, connections: int, reserved: int = 0) -> None:
+        """Raise when there are so many connections beside this one that it is one too many."""
+        most = self.config.limits.connections_max + reserved
+        if connections >= most:
+            raise Refused(f"broker {self.me!r} has {most} connections, the most it takes: use another server")
 
     def _check_cluster(self, cluster: str) -> None:
         if cluster and cluster != self.config.name:

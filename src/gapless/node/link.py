@@ -7,6 +7,8 @@ peer sends what cannot be read, when it is not heard from for too long, or when 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol, cast
@@ -113,6 +115,7 @@ class Link(asyncio.BufferedProtocol):
         self.reason = ""
         self.sent_bytes = 0
         self.received_bytes = 0
+        self.unsent_bytes_max = pace.unsent_bytes_max
         self.ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader(min(GREETING_BYTES_MAX, pace.frame_bytes_max))
@@ -120,6 +123,9 @@ class Link(asyncio.BufferedProtocol):
         self._heard = self._loop.time()
         self._due = 0.0  # when the peer is to be looked after again
         self._timer: asyncio.TimerHandle | None = None
+        self._nowhere: socket.socket | None = (
+            None  # in a forked process, the other end of what stands for the connection
+        )
 
     # --- the connection ---------------------------------------------------------------------------------------------
 
@@ -169,9 +175,14 @@ class Link(asyncio.BufferedProtocol):
         self.peer = peer
         if pace is not None:
             self.pace = pace
+        self.unsent_bytes_max = self.pace.unsent_bytes_max
         self._reader.frame_bytes_max = self.pace.frame_bytes_max
         self._move(Turn.GREETED)
         self._watch_again(self.pace.heartbeat_s)
+
+    def widen(self, credit_bytes: int) -> None:
+        """A space has been opened on it: its publications may wait here too, as many as the credit lets through."""
+        self.unsent_bytes_max += credit_bytes + self.pace.frame_bytes_max
 
     def say(self, message: Control) -> None:
         """Say something to the peer's host."""
@@ -190,7 +201,7 @@ class Link(asyncio.BufferedProtocol):
         else:
             transport.writelines([first, *pieces[1:]])
         unsent = transport.get_write_buffer_size()
-        if unsent > self.pace.unsent_bytes_max and not self.code:
+        if unsent > self.unsent_bytes_max and not self.code:
             self.end(f"the peer does not read: {unsent} bytes wait to be sent", "Overloaded")
 
     def end(self, reason: str, code: str = "Closed") -> None:
@@ -207,6 +218,22 @@ class Link(asyncio.BufferedProtocol):
                 transport.close()
                 self._loop.call_later(LINGER_S, transport.abort)
         self._finish(reason)
+
+    def disown(self) -> None:
+        """This is the copy of the link in a forked process: the connection is the parent's.
+
+        In place of its socket the child gets one that leads nowhere, so that whatever a loop does on its way out it
+        neither sends nor takes anything of the parent's, nor has the kernel forget what the parent waits for.
+        """
+        transport, self._transport = self._transport, None
+        self.state = State.ENDED
+        if self._timer is not None:
+            self._timer.cancel()
+        connection = transport.get_extra_info("socket") if transport is not None else None
+        if connection is not None and connection.fileno() >= 0:
+            self._nowhere, other = socket.socketpair()
+            with other:
+                os.dup2(other.fileno(), connection.fileno(), inheritable=False)
 
     def unsent(self) -> int:
         """Bytes that the connection has not taken yet."""

@@ -15,8 +15,10 @@ def family_of(host: str) -> int:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def cause_of(error: OSError) -> str:
+def cause_of(error: OSError | ValueError) -> str:
     """Why a connection or an address could not be had, without the rest that event loops add in their own ways."""
+    if isinstance(error, ValueError):
+        return str(error)
     if isinstance(error, TimeoutError):
         return "no answer"
     if error.errno and error.errno > 0:
