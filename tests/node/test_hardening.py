@@ -348,17 +348,20 @@ def test_a_broker_takes_so_many_connections_and_keeps_places_for_its_neighbours(
     async def story() -> None:
         config = cluster(2, "[limits]\nconnections_max = 2\n")
         full, other = (f"127.0.0.1:{port_of(config, me)}" for me in ("b0", "b1"))
-        async with brokers(config, "b0") as (first,):
-            async with gapless.connect(full, name="one"), gapless.connect(full, name="two") as two:
-                with pytest.raises(gapless.Unreachable, match="'b0' has 2 connections, the most it takes"):
-                    await gapless.connect(full, deadline=0.3)
-                async with brokers(config, "b1"):
-                    await until(lambda: "b1" in first.latest)
-                    async with gapless.connect([full, other], deadline=5) as third:
-                        assert third.server == "b1"
-                await two.close()
-                await until(lambda: "two" not in first.latest)
-                async with gapless.connect(full, deadline=5) as third:
-                    assert third.server == "b0"
+        async with (
+            brokers(config, "b0") as (first,),
+            gapless.connect(full, name="one"),
+            gapless.connect(full, name="two") as two,
+        ):
+            with pytest.raises(gapless.Unreachable, match="'b0' has 2 connections, the most it takes"):
+                await gapless.connect(full, deadline=0.3)
+            async with brokers(config, "b1"):
+                await until(lambda: "b1" in first.latest)
+                async with gapless.connect([full, other], deadline=5) as third:
+                    assert third.server == "b1"
+            await two.close()
+            await until(lambda: "two" not in first.latest)
+            async with gapless.connect(full, deadline=5) as third:
+                assert third.server == "b0"
 
     run(story())

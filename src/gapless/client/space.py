@@ -228,10 +228,9 @@ class LeafSpace:
     def _writing(
         self, journal: Journal, subscription: Subscription, part: Batch, each: Iterator[Publication]
     ) -> Iterator[Publication]:
-        for publication in each:
-            journal.deliver_one(
-                self.settings.name, subscription.name, part.source, publication.seq, publication.body, now()
-            )
+        for publication, plain in zip(each, part.plain_attributes, strict=True):
+            seq, body = publication.seq, publication.body
+            journal.deliver_one(self.settings.name, subscription.name, part.source, seq, plain, body, now())
             yield publication
 
     def handed_whole(self, subscription: Subscription, part: Batch) -> None:

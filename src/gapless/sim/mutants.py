@@ -17,6 +17,7 @@ from gapless.model.errors import ConfigError
 BROKER = "gapless.delivery.direct.broker"
 LEAF = "gapless.delivery.direct.leaf"
 INTERESTS = "gapless.delivery.direct.interests"
+BATCH = "gapless.model.batch"
 
 
 class Mutant(NamedTuple):
@@ -203,6 +204,14 @@ DIRECT = (
         BROKER,
         "tuple([packed(np.searchsorted(union, rows), part.rows) for rows in some])",
         'tuple([b""] * len(some))',
+    ),
+    Mutant(
+        "swap-attributes",
+        "cut-out",
+        "no-invention",
+        BATCH,
+        "else (column.raw[rows].tobytes(),)",
+        "else (column.raw[rows[::-1]].tobytes(),)",
     ),
     Mutant(
         "deliver-before-confirming",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
-from gapless.model.events import Event
+from gapless.model.events import Event, digest_of_attributes
 from gapless.sim.checker.verdict import name_of
 
 Identity = tuple[str, int, int]  # source, incarnation, seq
@@ -25,7 +26,7 @@ class Mark(NamedTuple):
     event: Event
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Publication:
     """One publication, however often it was offered."""
 
@@ -48,6 +49,11 @@ class Publication:
     def loose(self) -> bool:
         """Whether it was published without any order."""
         return self.event.order == "eventual"
+
+    @cached_property
+    def digest(self) -> str:
+        """Of its attributes."""
+        return digest_of_attributes(self.event.attributes or {})
 
     def __str__(self) -> str:
         return name_of(self.event)
