@@ -31,7 +31,7 @@ KINDS = {kind.value: kind for kind in Kind}
 PUBLICATION = re.compile(r"(?P<source>[A-Z]\w*)(#(?P<incarnation>\d+))?:(?P<seq>\d+)(-(?P<last>\d+))?$")
 NUMBERS = ("count", "tick", "version")
 LISTS = ("keys", "exceptions", "limits")
-TABLES = ("starts", "parents")
+TABLES = ("starts", "parents", "sizes", "declares")
 FLAGS = ("faults", "redelivered", "total")
 NAMES = ("delivery", "digest", "mode", "clock", "reason", "order", "body", "topic", "peer", "pubend", "space")
 SUBSCRIBING = ("subscribe", "confirmed", "covered", "delivered", "acknowledged", "unsubscribe", "gap")
@@ -95,7 +95,10 @@ def _set(fields: dict[str, Any], kind: Kind, name: str, value: str) -> None:
         fields[name] = tuple(value.split(","))
     elif name in TABLES:
         pairs = (pair.split(":") for pair in value.split(","))
-        fields[name] = {key: int(each) if name == "starts" else each for key, each in pairs}
+        whole = name in ("starts", "sizes")
+        fields["attributes" if name == "declares" else name] = {
+            key: int(each) if whole else each for key, each in pairs
+        }
     else:
         assert name in NAMES or name == "subscription", f"what is {name}?"
         fields[name] = value

@@ -146,6 +146,8 @@ class Bus:
         """Nothing comes or goes any more: tell everybody who waits."""
         self._closed = reason
         _buses.discard(self)
+        for space in self._spaces.values():
+            space.leave()
         self._keeper.stop("the client has closed its connection")
         for space in self._spaces.values():
             space.close(reason)

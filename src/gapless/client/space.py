@@ -99,6 +99,12 @@ class LeafSpace:
         """A message has arrived. Raises WireError."""
         self._carry_out(self.core.on_message(link.number, self.codec.decode(data), now()))
 
+    def leave(self) -> None:
+        """The connection is about to be closed: what waits at the broker for subscriptions here is wanted no more."""
+        if self._link is not None:
+            for number in self._subscriptions:
+                self._carry_out(self.core.on_unsubscribe(number, now()))
+
     def close(self, closed: GaplessError) -> None:
         """Nothing more will come or go, for this reason. Subscribers leave first: nothing is missed by who has left."""
         self._closed = True

@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gapless.delivery.port import Accepted, Answer, Confirmed, Gap, Note, Now, Published, Refused
+from gapless.delivery.port import Accepted, Answer, Confirmed, Gap, Note, Now, Published, Refused, SpaceSettings
 from gapless.filters import Interest
 from gapless.model.batch import Batch, Rows
 from gapless.model.events import Event, Kind, digest_of, digest_of_attributes
 from gapless.model.types import Source
+
+
+def declared(settings: SpaceSettings) -> dict[str, Any]:
+    """What the `run` event of a space tells of it: the types of attributes, and beyond which sizes it refuses."""
+    sizes = ("body_bytes_max", "attributes_max", "attribute_bytes_max", "interest_bytes_max", "names_max")
+    return {
+        "delivery": settings.delivery,
+        "attributes": {name: kind.name.lower() for name, kind in settings.attributes.items()} or None,
+        "sizes": {name: getattr(settings, name) for name in sizes},
+    }
 
 
 class Journal:

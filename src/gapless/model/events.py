@@ -26,11 +26,14 @@ MISTAKES = (  # of a refusal: whoever asked can see that it is their own
     "FilterError",
     "UnknownSpace",
     "Unsupported",
+    "TooManyNames",
 )
 FENCED = "Fenced"  # of a refusal: a newer holder of the publisher's name
-GOODBYES = ("closed", "draining")  # of a disconnection
+CLOSED, DRAINING, TAKEN_OVER = "closed", "draining", "fenced"
+GOODBYES = (CLOSED, DRAINING, TAKEN_OVER)  # of a disconnection
+SLOW_SUBSCRIBER, DISCONNECTED, SESSION_ENDED = "slow-subscriber", "disconnected", "session-ended"
 HARMLESS = ("offered-twice", "stale", "unsubscribed")  # of a drop: nobody is owed what went
-LIMITS = ("lease", "retention", "slow-subscriber")  # of a gap: a declared limit, not a loss by failures
+LIMITS = ("lease", "retention", SLOW_SUBSCRIBER)  # of a gap: a declared limit, not a loss by failures
 OVER_BUDGET = "over-budget"  # of a fault: from here on more has failed at one time than the space promises to bear
 
 type_of_attribute = bool | int | float | str
@@ -70,7 +73,7 @@ class Kind(StrEnum):
 class Event(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     """One line of a history. Fields that do not belong to the kind of event are absent.
 
-    run           version delivery [space mode faults bound clock limits parents]    for all spaces, or one for each
+    run           version delivery [space mode faults bound clock limits sizes attributes parents]    of all, or one
     publish       space source incarnation seq attributes body [size order keys]    one for each publication handed in
     accepted      space source incarnation seq last [pubend tick]    the range seq..last is accepted
     refused       space source incarnation seq last reason    never sent on, never to be delivered
@@ -131,6 +134,7 @@ class Event(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     version: int = 0  # on `run`
     clock: str = "global"  # on `run`: global or causal, see above
     limits: tuple[str, ...] = ()  # on `run`: reasons by which a declared limit may be reached without any fault
+    sizes: dict[str, int] | None = None  # on `run`: beyond which what is asked is refused
     parents: dict[str, str] | None = (
         None  # on `run`: the tree, clients included, if it stays: what lies beyond an exception
     )
