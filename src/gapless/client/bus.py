@@ -77,7 +77,7 @@ class Bus:
                 "the first a letter or digit"
             )
         self.servers = servers
-        self.name = name or f"client-{secrets.token_hex(4)}"
+        self.name = name or f"client-{secrets.token_hex(8)}"
         # Subscriptions of an earlier process of the same name are others than ours.
         self._run = f"{secrets.token_hex(3)}-" if name else ""
         self._journal_folder = journal

@@ -79,7 +79,7 @@ class Broker:
         self.draining = True
         self.log.info("draining", broker=self.me)
         if self.journal is not None:
-            self.journal.disconnected("", GOODBYE, now())
+            self.journal.disconnected("", f"{GOODBYE}: what waits goes out first", now())
             self.journal.flush()
         if self._server is not None:
             self._server.close()

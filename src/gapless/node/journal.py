@@ -52,7 +52,7 @@ class Journal(Writer):
         super().__init__(node, self._append, last.n if last else 0)
         self.write(Kind.RUN, now(), version=HISTORY_VERSION, **run)
         if last is not None:
-            if last.event is not Kind.DISCONNECTED or last.reason != GOODBYE:
+            if last.event is not Kind.DISCONNECTED or last.reason != GOODBYE or last.peer:
                 self.write(Kind.CRASH, now())
             self.write(Kind.RESTART, now())
         self.flush()

@@ -131,7 +131,10 @@ class DirectWatcher:
             if message.add:
                 self.see("late-link")
         elif not message.add and not message.remove:
-            self.see("in-reach-again")
+            other: Any = host.parties[end.peer].cores.get(core.settings.name)
+            there = other.interests.up.get(host.name) if other is not None else None
+            if there is not None and there.exceptions:
+                self.see("in-reach-again")
 
     def on_subscribe(self, host: Host, core: Any, end: End, message: Any, effects: Effects) -> None:
         """A client wants something."""
