@@ -81,7 +81,8 @@ def justified_gap(view: View, debts: Debts) -> Iterator[Violation]:
         if not _caused(view, mark) and not (reason_of(mark.event) == DISCONNECTED and _said_goodbye(view, mark)):
             yield _unjustified(mark, subscription.name, "a gap was announced")
     for subscription, mark in view.confirmations:
-        if not _caused(view, mark):
+        drained = all(_drains(view, broker, mark) for broker in mark.event.exceptions)
+        if not drained and not _caused(view, mark):
             yield _unjustified(mark, subscription.name, "an exception was made")
     for refusal in view.refusals:
         if not own_mistake(view, refusal) and not _caused(view, refusal.mark):
