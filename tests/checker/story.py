@@ -13,7 +13,7 @@ A line is an event: the process, what it journals, the subscription, the publica
 
 Each line is a second after the one before, or as many as `+N` says. `P:1-3` is a range, `P#2:1` names an incarnation.
 What stands in a `publish` and is no field is an attribute. Bodies are what their publication is called, unless `body=`
-says otherwise.
+says otherwise; `bytes=` is their size.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ KINDS = {kind.value: kind for kind in Kind}
 PUBLICATION = re.compile(r"(?P<source>[A-Z]\w*)(#(?P<incarnation>\d+))?:(?P<seq>\d+)(-(?P<last>\d+))?$")
 NUMBERS = ("count", "tick", "version")
 LISTS = ("keys", "exceptions", "limits")
-TABLES = ("starts", "parents")
+TABLES = ("starts", "parents", "sizes", "declares")
 FLAGS = ("faults", "redelivered", "total")
-NAMES = ("delivery", "mode", "clock", "reason", "order", "body", "topic", "peer", "pubend", "space")
+NAMES = ("delivery", "digest", "mode", "clock", "reason", "order", "body", "topic", "peer", "pubend", "space")
 SUBSCRIBING = ("subscribe", "confirmed", "covered", "delivered", "acknowledged", "unsubscribe", "gap")
 
 
@@ -81,10 +81,12 @@ def _fields(kind: Kind, words: list[str]) -> dict[str, Any]:
 
 
 def _set(fields: dict[str, Any], kind: Kind, name: str, value: str) -> None:
-    if kind in (Kind.PUBLISH, Kind.DELIVERED) and name not in ("order", "keys", "body", "space"):
+    if kind in (Kind.PUBLISH, Kind.DELIVERED) and name not in ("order", "keys", "body", "bytes", "digest", "space"):
         fields["attributes"][name] = _value(value)
     elif kind is Kind.SUBSCRIBE and name not in ("topic", "space", "subscription"):
         fields["filter"] = f"{name}={value}"  # a filter such as price=4 looks like a field
+    elif name == "bytes":
+        fields["size"] = int(value)
     elif name in NUMBERS:
         fields[name] = int(value)
     elif name == "bound":
@@ -93,7 +95,10 @@ def _set(fields: dict[str, Any], kind: Kind, name: str, value: str) -> None:
         fields[name] = tuple(value.split(","))
     elif name in TABLES:
         pairs = (pair.split(":") for pair in value.split(","))
-        fields[name] = {key: int(each) if name == "starts" else each for key, each in pairs}
+        whole = name in ("starts", "sizes")
+        fields["attributes" if name == "declares" else name] = {
+            key: int(each) if whole else each for key, each in pairs
+        }
     else:
         assert name in NAMES or name == "subscription", f"what is {name}?"
         fields[name] = value

@@ -63,6 +63,19 @@ def test_a_process_that_comes_back_goes_on_in_its_journal(tmp_path: Path, torn: 
     ]
 
 
+@pytest.mark.parametrize("last", [("", "draining: what waits goes out first"), ("c1", "draining")])
+def test_a_process_that_is_killed_while_it_drains_has_crashed(last: tuple[str, str], tmp_path: Path) -> None:
+    """To begin to drain, or to send one peer away, is not to have ended in an orderly way."""
+    journal = Journal(tmp_path, "b0")
+    journal.disconnected(*last, now())
+    journal.close()
+    back = Journal(tmp_path, "b0")
+    back.close()
+    assert [event.event for event in events_of(back)] == [
+        *(Kind.RUN, Kind.DISCONNECTED, Kind.RUN, Kind.CRASH, Kind.RESTART)
+    ]
+
+
 def test_a_journal_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     """A folder that is a file, and a file that is no journal, are refused before anything starts."""
     (tmp_path / "file").write_text("")

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from gapless.model.events import HISTORY_VERSION, Event, Kind, digest_of, encode_event
@@ -270,3 +271,17 @@ def test_leaves_a_running_session_running(spark: SparkSession, folder: Path) -> 
     with pytest.raises(JournalError):
         audit([folder])
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+def test_takes_many_spaces(spark: SparkSession, folder: Path) -> None:
+    """What runs say of hundreds of spaces holds for each of them, and for none of the others."""
+    events = [run("all", faults=True)]
+    events += [run("all", space=f"s{number}", faults=number % 2 == 0) for number in range(400)]
+    for space in ("s398", "s399", "elsewhere"):
+        events += [replace(event, node="all", space=space) for event in confirmed("s", 10)]
+        events += published(1, 30, node="all", space=space)
+    events.append(Event(event=Kind.END, at=100, node="all"))
+    write_journal(folder / "all.ndjson", events)
+    verdict = audit([folder], spark)
+    assert [(violation.promise, violation.space) for violation in verdict.violations] == [("all-delivered", "s399")]

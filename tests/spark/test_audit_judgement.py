@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from gapless.model.events import Event, Kind, digest_of, write_history
+from gapless.model.events import Event, Kind, digest_of, digest_of_attributes, write_history
 from gapless.sim.checker import check
 from gapless.spark.audit import JUDGED_PROMISES, AuditVerdict, Result, audit
 
@@ -163,6 +164,21 @@ def attributes_in_another_order(story: Story) -> None:
     story.subscribe()
     story.publish(1, attributes={"price": 3, "loc": "NY", "note": None})
     story.deliver(1, attributes={"loc": "NY", "price": 3})
+
+
+@case()
+def attributes_of_its_digest(story: Story) -> None:
+    story.subscribe(filter_text="")
+    for seq, value in enumerate((3, 3.0, 1e300, 5e-324, 1 << 60, True, '\u00e4\u20ac"', math.nan), 1):
+        story.publish(seq, attributes={"value": value, "loc": "NY"})
+        story.deliver(seq, digest=digest_of_attributes({"loc": "NY", "value": value}))
+
+
+@case(INVENTION)
+def attributes_of_another_digest(story: Story) -> None:
+    story.subscribe()
+    story.publish(1, attributes={"price": 3, "loc": "NY"})
+    story.deliver(1, digest=digest_of_attributes({"price": 3.0, "loc": "NY"}))
 
 
 @case(INVENTION)

@@ -77,7 +77,7 @@ class Bus:
                 "the first a letter or digit"
             )
         self.servers = servers
-        self.name = name or f"client-{here().token(4)}"
+        self.name = name or f"client-{here().token(8)}"
         # Subscriptions of an earlier process of the same name are others than ours.
         self._run = f"{here().token(3)}-" if name else ""
         self._journal_folder = journal
@@ -158,6 +158,8 @@ class Bus:
         """Nothing comes or goes any more: tell everybody who waits."""
         self._closed = reason
         _buses.discard(self)
+        for space in self._spaces.values():
+            space.leave()
         self._keeper.stop("the client has closed its connection")
         for space in self._spaces.values():
             space.close(reason)

@@ -98,6 +98,12 @@ class LeafSpace:
         """A message has arrived. Raises WireError."""
         self._carry_out(self.core.on_message(link.number, self.codec.decode(data), now()))
 
+    def leave(self) -> None:
+        """The connection is about to be closed: what waits at the broker for subscriptions here is wanted no more."""
+        if self._link is not None:
+            for number in self._subscriptions:
+                self._carry_out(self.core.on_unsubscribe(number, now()))
+
     def close(self, closed: GaplessError) -> None:
         """Nothing more will come or go, for this reason. Subscribers leave first: nothing is missed by who has left."""
         self._closed = True
@@ -232,10 +238,9 @@ class LeafSpace:
     def _writing(
         self, journal: Journal, subscription: Subscription, part: Batch, each: Iterator[Publication]
     ) -> Iterator[Publication]:
-        for publication in each:
-            journal.deliver_one(
-                self.settings.name, subscription.name, part.source, publication.seq, publication.body, now()
-            )
+        for publication, plain in zip(each, part.plain_attributes, strict=True):
+            seq, body = publication.seq, publication.body
+            journal.deliver_one(self.settings.name, subscription.name, part.source, seq, plain, body, now())
             yield publication
 
     def handed_whole(self, subscription: Subscription, part: Batch) -> None:

@@ -5,14 +5,24 @@ The simulator and real processes write through this, so their histories say the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from gapless.delivery.port import Accepted, Answer, Confirmed, Gap, Note, Now, Published, Refused
+from gapless.delivery.port import Accepted, Answer, Confirmed, Gap, Note, Now, Published, Refused, SpaceSettings
 from gapless.filters import Interest
 from gapless.model.batch import Batch, Rows
-from gapless.model.events import Event, Kind, digest_of
+from gapless.model.events import Event, Kind, digest_of, digest_of_attributes
 from gapless.model.types import Source
+
+
+def declared(settings: SpaceSettings) -> dict[str, Any]:
+    """What the `run` event of a space tells of it: the types of attributes, and beyond which sizes it refuses."""
+    sizes = ("body_bytes_max", "attributes_max", "attribute_bytes_max", "interest_bytes_max", "names_max")
+    return {
+        "delivery": settings.delivery,
+        "attributes": {name: kind.name.lower() for name, kind in settings.attributes.items()} or None,
+        "sizes": {name: getattr(settings, name) for name in sizes},
+    }
 
 
 class Journal:
@@ -45,6 +55,7 @@ class Journal:
                 seq=seq,
                 attributes=attributes,
                 body=digest_of(body),
+                size=len(body),
             )
 
     def answer(self, space: str, answer: Answer, subscription: str, now: Now) -> None:
@@ -73,12 +84,21 @@ class Journal:
 
     def deliver(self, space: str, subscription: str, batch: Batch, rows: Rows | None, now: Now) -> None:
         """These rows (None: all) are handed to the application."""
-        seqs, bodies = batch.seqs.tolist(), batch.bodies.slices()
+        seqs, attributes, bodies = batch.seqs.tolist(), batch.plain_attributes, batch.bodies.slices()
         for row in range(len(seqs)) if rows is None else rows.tolist():
-            self.deliver_one(space, subscription, batch.source, seqs[row], bodies[row], now)
+            self.deliver_one(space, subscription, batch.source, seqs[row], attributes[row], bodies[row], now)
 
-    def deliver_one(self, space: str, subscription: str, source: Source, seq: int, body: bytes, now: Now) -> None:
-        """One publication is handed to the application."""
+    def deliver_one(
+        self,
+        space: str,
+        subscription: str,
+        source: Source,
+        seq: int,
+        attributes: Mapping[str, Any],
+        body: bytes,
+        now: Now,
+    ) -> None:
+        """One publication, its times as microseconds, is handed to the application."""
         self.write(
             Kind.DELIVERED,
             now,
@@ -88,6 +108,7 @@ class Journal:
             incarnation=source.incarnation,
             seq=seq,
             body=digest_of(body),
+            digest=digest_of_attributes(attributes),
         )
 
     def acknowledge(self, space: str, subscription: str, batch: Batch, rows: Rows | None, now: Now) -> None:

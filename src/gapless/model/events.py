@@ -8,10 +8,10 @@ ordered (by `n`), and what happened before what between processes follows from w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from hashlib import blake2b
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -26,11 +26,14 @@ MISTAKES = (  # of a refusal: whoever asked can see that it is their own
     "FilterError",
     "UnknownSpace",
     "Unsupported",
+    "TooManyNames",
 )
 FENCED = "Fenced"  # of a refusal: a newer holder of the publisher's name
-GOODBYES = ("closed", "draining")  # of a disconnection
+CLOSED, DRAINING, TAKEN_OVER = "closed", "draining", "fenced"
+GOODBYES = (CLOSED, DRAINING, TAKEN_OVER)  # of a disconnection
+SLOW_SUBSCRIBER, DISCONNECTED, SESSION_ENDED = "slow-subscriber", "disconnected", "session-ended"
 HARMLESS = ("offered-twice", "stale", "unsubscribed")  # of a drop: nobody is owed what went
-LIMITS = ("lease", "retention", "slow-subscriber")  # of a gap: a declared limit, not a loss by failures
+LIMITS = ("lease", "retention", SLOW_SUBSCRIBER)  # of a gap: a declared limit, not a loss by failures
 OVER_BUDGET = "over-budget"  # of a fault: from here on more has failed at one time than the space promises to bear
 
 type_of_attribute = bool | int | float | str
@@ -70,8 +73,8 @@ class Kind(StrEnum):
 class Event(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     """One line of a history. Fields that do not belong to the kind of event are absent.
 
-    run           version delivery [space mode faults bound clock limits parents]    for all spaces, or one for each
-    publish       space source incarnation seq attributes body [order keys]    one for each publication handed in
+    run           version delivery [space mode faults bound clock limits sizes attributes parents]    of all, or one
+    publish       space source incarnation seq attributes body [size order keys]    one for each publication handed in
     accepted      space source incarnation seq last [pubend tick]    the range seq..last is accepted
     refused       space source incarnation seq last reason    never sent on, never to be delivered
     refused       space subscription reason    a subscribe was refused
@@ -80,7 +83,7 @@ class Event(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     subscribe     space subscription filter [topic total + the cursor presented: source incarnation seq]
     confirmed     space subscription [exceptions starts + where its home goes on: source incarnation seq]
     covered       space subscription exceptions    these exceptions have ended
-    delivered     space subscription source incarnation seq body [attributes redelivered]    handed to the application
+    delivered     space subscription source incarnation seq body [digest attributes redelivered]    handed over
     acknowledged  space subscription source incarnation seq    all up to here, in delivery order, has been taken over
     unsubscribe   space subscription
     gap           space subscription reason [source incarnation seq last | exceptions]    given up, and announced
@@ -108,6 +111,8 @@ class Event(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     last: int = 0  # inclusive end of a range; 0 means `seq` alone
     attributes: dict[str, type_of_attribute | None] | None = None
     body: str = ""  # digest of the bytes, see `digest_of`
+    size: int = 0  # on `publish`: how many bytes the body has
+    digest: str = ""  # on `delivered`: of the attributes, see `digest_of_attributes`
     pubend: str = ""  # stream: where the publication was logged
     tick: int = 0  # stream: of `seq`; the k-th publication after it in the range has `tick + k`
     order: str = ""  # eventual, causal or total (keyed)
@@ -129,6 +134,7 @@ class Event(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     version: int = 0  # on `run`
     clock: str = "global"  # on `run`: global or causal, see above
     limits: tuple[str, ...] = ()  # on `run`: reasons by which a declared limit may be reached without any fault
+    sizes: dict[str, int] | None = None  # on `run`: beyond which what is asked is refused
     parents: dict[str, str] | None = (
         None  # on `run`: the tree, clients included, if it stays: what lies beyond an exception
     )
@@ -139,7 +145,13 @@ def digest_of(body: bytes | bytearray | memoryview) -> str:
     return blake2b(body, digest_size=8).hexdigest()
 
 
+def digest_of_attributes(attributes: Mapping[str, Any]) -> str:
+    """The digest by which a history names attributes: of their JSON object, by name, as `publish` tells them."""
+    return digest_of(_sorted_encoder.encode(attributes))
+
+
 _encoder = msgspec.json.Encoder()
+_sorted_encoder = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder(Event)
 
 

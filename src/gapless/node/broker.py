@@ -78,6 +78,9 @@ class Broker:
         """Take nobody new, let out what is queued, say farewell. Bounded by `drain_ms`."""
         self.draining = True
         self.log.info("draining", broker=self.me)
+        if self.journal is not None:
+            self.journal.disconnected("", f"{GOODBYE}: what waits goes out first", now())
+            self.journal.flush()
         if self._server is not None:
             self._server.close()
         self._dialler.stop()

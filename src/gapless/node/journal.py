@@ -14,15 +14,16 @@ from typing import Any
 import msgspec
 
 from gapless.delivery.journal import Journal as Writer
+from gapless.delivery.journal import declared
 from gapless.delivery.port import SpaceSettings
 from gapless.model.errors import ConfigError
-from gapless.model.events import HISTORY_VERSION, Event, Kind, decode_event, encode_event
+from gapless.model.events import DRAINING, HISTORY_VERSION, SLOW_SUBSCRIBER, Event, Kind, decode_event, encode_event
 from gapless.node.clock import now
 from gapless.node.sockets import cause_of
 
 BUFFER_BYTES = 1 << 20
 TAIL_BYTES = 1 << 16  # the last line of a journal lies within so much of its end
-GOODBYE = "draining"
+GOODBYE = DRAINING
 
 
 class Journal(Writer):
@@ -39,13 +40,13 @@ class Journal(Writer):
         self.trouble = ""
         self._on_trouble = on_trouble
         self.faults = bool(run.get("faults"))
-        self._run = run
+        self._run = run = {"limits": (SLOW_SUBSCRIBER,), **run}  # an application may read as slowly as it likes
         self._spaces: list[str] = []
         last = self._open()
         super().__init__(node, self._append, last.n if last else 0)
         self.write(Kind.RUN, now(), version=HISTORY_VERSION, **run)
         if last is not None:
-            if last.event is not Kind.DISCONNECTED or last.reason != GOODBYE:
+            if last.event is not Kind.DISCONNECTED or last.reason != GOODBYE or last.peer:
                 self.write(Kind.CRASH, now())
             self.write(Kind.RESTART, now())
         self.flush()
@@ -66,7 +67,7 @@ class Journal(Writer):
         """The process takes part in this space: say once how it delivers."""
         if settings.name not in self._spaces:
             self._spaces.append(settings.name)
-            fields = {**self._run, "version": HISTORY_VERSION, "delivery": settings.delivery}
+            fields = {**self._run, "version": HISTORY_VERSION, **declared(settings)}
             self.write(Kind.RUN, now(), settings.name, **fields)
 
     def flush(self) -> None:

@@ -36,6 +36,7 @@ DIRECT_HAZARDS: dict[str, str] = {
     "unknown": "a session ends while publications are under way",
     "fenced": "an older holder of a publisher's name publishes after a newer one",
     "offered-twice": "publications are offered again that a broker has accepted",
+    "cut-out": "publications arrive that were cut out of a batch of more",
     "several-at-once": "one message carries different rows for several subscriptions",
 }
 
@@ -94,6 +95,9 @@ class DirectWatcher:
 
     def on_match(self, host: Host, core: Any, end: End, message: Any, effects: Effects) -> None:
         """Publications arrive at a client."""
+        batch = message.batch
+        if batch.last - batch.first >= batch.rows:
+            self.see("cut-out")
         if len(message.subscriptions) > 1 and any(message.rows):
             self.see("several-at-once")
         if _dropped(effects, "unsubscribed"):
@@ -134,7 +138,10 @@ class DirectWatcher:
             if message.add:
                 self.see("late-link")
         elif not message.add and not message.remove:
-            self.see("in-reach-again")
+            other: Any = host.parties[end.peer].cores.get(core.settings.name)
+            there = other.interests.up.get(host.name) if other is not None else None
+            if there is not None and there.exceptions:
+                self.see("in-reach-again")
 
     def on_subscribe(self, host: Host, core: Any, end: End, message: Any, effects: Effects) -> None:
         """A client wants something."""

@@ -19,6 +19,7 @@ LEAF = "gapless.delivery.direct.leaf"
 INTERESTS = "gapless.delivery.direct.interests"
 COVER = "gapless.filters.cover"
 COVERING = "gapless.filters.covering"
+BATCH = "gapless.model.batch"
 
 
 class Mutant(NamedTuple):
@@ -221,6 +222,14 @@ DIRECT = (
         BROKER,
         "tuple([packed(np.searchsorted(union, rows), part.rows) for rows in some])",
         'tuple([b""] * len(some))',
+    ),
+    Mutant(
+        "swap-attributes",
+        "cut-out",
+        "no-invention",
+        BATCH,
+        "else (column.raw[rows].tobytes(),)",
+        "else (column.raw[rows[::-1]].tobytes(),)",
     ),
     Mutant(
         "deliver-before-confirming",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import process_time
 
 from gapless.delivery.catalogue import DELIVERIES
+from gapless.delivery.journal import declared
 from gapless.delivery.wire import Codec
 from gapless.filters import Interest
 from gapless.model.events import HISTORY_VERSION, Event, Kind
@@ -75,7 +76,7 @@ class Stage:
                 Kind.RUN,
                 space=space.name,
                 version=HISTORY_VERSION,
-                delivery=space.delivery,
+                **declared(scenario.settings(space)),
                 faults=bool(scenario.fault),
                 limits=scenario.limits,
                 bound=scenario.bound_ms * MILLISECOND,

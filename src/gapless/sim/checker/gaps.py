@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gapless.model.events import FENCED, GOODBYES, HARMLESS, MISTAKES, Event, Kind
+from gapless.model.events import CLOSED, DISCONNECTED, DRAINING, HARMLESS, SESSION_ENDED, TAKEN_OVER, Event
+from gapless.sim.checker.mistakes import own_mistake
 from gapless.sim.checker.owed import Debt, Debts
 from gapless.sim.checker.sequence import later_of_its_source
 from gapless.sim.checker.verdict import Violation
@@ -14,7 +15,7 @@ from gapless.sim.checker.view import Life, Mark, Publication, Subscription, View
 def announced_gap(view: View, debts: Debts) -> Iterator[Violation]:
     """What is given up is named to the subscriber, before anything later of the source is delivered."""
     for subscription, mark in view.gaps:
-        if not mark.event.source and not mark.event.exceptions:
+        if not mark.event.source and not mark.event.exceptions and view.delivery != "direct":
             message = "a gap was announced that names neither a range nor a partition"
             yield Violation("announced-gap", subscription.name, message, (mark.event,))
     dropped = [(mark.event, publication) for mark in view.drops for publication in _let_go(view, mark.event)]
@@ -77,24 +78,54 @@ def later_in_rank(publication: Publication, life: Life) -> Event | None:
 def justified_gap(view: View, debts: Debts) -> Iterator[Violation]:
     """Gaps, exceptions, refusals, disconnections (in `direct` drops) have a cause in the run."""
     for subscription, mark in view.gaps:
-        if not _caused(view, mark):
+        if not _caused(view, mark) and not (reason_of(mark.event) == DISCONNECTED and _said_goodbye(view, mark)):
             yield _unjustified(mark, subscription.name, "a gap was announced")
     for subscription, mark in view.confirmations:
-        if not _caused(view, mark):
+        drained = all(_drains(view, broker, mark) for broker in mark.event.exceptions)
+        if not drained and not _caused(view, mark):
             yield _unjustified(mark, subscription.name, "an exception was made")
-    for mark in view.refusals:
-        if not _own_mistake(view, mark.event) and not _caused(view, mark):
-            what = "a subscribe" if mark.event.subscription else "a publication"
-            yield _unjustified(mark, mark.event.subscription, f"{what} was refused")
+    for refusal in view.refusals:
+        if not own_mistake(view, refusal) and not _caused(view, refusal.mark):
+            event = refusal.mark.event
+            what = "a subscribe" if event.subscription else "a publication"
+            yield _unjustified(refusal.mark, event.subscription, f"{what} was refused")
     for mark in view.world.disconnected:
-        if reason_of(mark.event) not in GOODBYES and not _caused(view, mark):
+        if not _is_goodbye(view, mark) and not _caused(view, mark):
             yield _unjustified(
                 mark, "", f"{mark.node or 'a host'} ended its session with {mark.event.peer or 'a peer'}"
             )
     if view.delivery == "direct":
         for mark in view.drops:
-            if reason_of(mark.event) not in HARMLESS and not _caused(view, mark):
+            if reason_of(mark.event) in HARMLESS or _caused(view, mark):
+                continue
+            if reason_of(mark.event) != SESSION_ENDED or not _said_goodbye(view, mark):
                 yield _unjustified(mark, mark.event.subscription, f"{mark.event.count or 1} publications were dropped")
+
+
+def _is_goodbye(view: View, mark: Mark) -> bool:
+    """Whether a session may end so: clients close theirs, who drains says so to all, and one of a name goes."""
+    event = mark.event
+    if reason_of(event) == CLOSED:
+        return event.peer not in view.world.applications  # what a broker says of a client is no goodbye
+    if reason_of(event) == DRAINING:
+        return not event.peer or _drains(view, event.node, mark)
+    return reason_of(event) == TAKEN_OVER and view.world.started[event.peer] > 1
+
+
+def _drains(view: View, node: str, by: Mark) -> bool:
+    """Whether this process had said by then that it drains."""
+    began = view.world.draining.get(node)
+    return began is not None and (began.when <= by.when or view.world.clock == "causal")
+
+
+def _said_goodbye(view: View, mark: Mark) -> bool:
+    """Whether a session of the process ended in an orderly way, so that it may miss something, or let it go."""
+    for goodbye in view.world.disconnected:
+        event, reason = goodbye.event, reason_of(goodbye.event)
+        if event.peer and mark.node in (event.node, event.peer) and _is_goodbye(view, goodbye):
+            if reason == TAKEN_OVER or (reason == DRAINING and _drains(view, event.node, mark)):
+                return True
+    return False
 
 
 def _caused(view: View, mark: Mark) -> bool:
@@ -103,13 +134,6 @@ def _caused(view: View, mark: Mark) -> bool:
     if fault and (fault.when < mark.when or view.world.clock == "causal"):
         return True
     return reason_of(mark.event) in view.limits
-
-
-def _own_mistake(view: View, event: Event) -> bool:
-    """Whether whoever was refused had done something that cannot be granted."""
-    if reason_of(event) == FENCED:
-        return view.holders.get(event.source, event.incarnation) > event.incarnation
-    return event.event is Kind.REFUSED and reason_of(event) in MISTAKES
 
 
 def _unjustified(mark: Mark, subscription: str, what: str) -> Violation:

@@ -23,7 +23,7 @@ def no_invention(view: View, debts: Debts) -> Iterator[Violation]:
                     yield _unpublished(view, subscription, handover.event)
                 elif publication.refused or subscription.asked is None or not fits[publication.number]:
                     yield _unwanted(subscription, handover.event, publication)
-                elif handover.event.body != publication.event.body or handover.event.attributes is not None:
+                elif handover.event.body != publication.event.body or not _has_its_attributes(handover, publication):
                     yield from _changed(subscription, handover, publication)
 
 
@@ -55,9 +55,17 @@ def _changed(subscription: Subscription, handover: Handover, publication: Public
     if event.body != offered.body:
         message = f"the body of {publication} is not the one that was published"
         yield Violation("no-invention", subscription.name, message, (offered, event))
-    elif not _same(offered.attributes or {}, event.attributes or {}):
+    else:
         message = f"the attributes of {publication} are not those that were published"
         yield Violation("no-invention", subscription.name, message, (offered, event))
+
+
+def _has_its_attributes(handover: Handover, publication: Publication) -> bool:
+    """By their digest, or by the attributes themselves where a history tells them; where it tells neither, it has."""
+    event, published = handover.event, publication.event.attributes or {}
+    if event.digest and event.digest != publication.digest:
+        return False
+    return event.attributes is None or _same(published, event.attributes)
 
 
 def _same(left: Attributes, right: Attributes) -> bool:

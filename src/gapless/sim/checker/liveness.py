@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gapless.model.events import Event
+from gapless.model.events import LIMITS, Event
 from gapless.sim.checker.due import is_due, settled_at
 from gapless.sim.checker.owed import Debts
 from gapless.sim.checker.verdict import Violation
@@ -30,6 +30,25 @@ def all_delivered(view: View, debts: Debts) -> Iterator[Violation]:
             ]
             if missing:
                 yield _undelivered(view, subscription, missing)
+        yield from _missed_untold(view, debts, subscription, deadline)
+
+
+def _missed_untold(view: View, debts: Debts, subscription: Subscription, deadline: int) -> Iterator[Violation]:
+    """A gap of `direct` tells how many a slow subscriber missed: no more than that may be missing."""
+    slow = [excuse for excuse in subscription.excuses if excuse.whole and reason_of(excuse.mark.event) in LIMITS]
+    told = sum(excuse.mark.event.count for excuse in slow)
+    missing = [
+        debt.publication
+        for lane in debts.wanted(subscription).values()
+        for debt in lane
+        if debt.excuses and all(excuse in slow for excuse in debt.excuses)
+        if debt.publication.identity not in subscription.lives[-1].places
+        if settled_at(debt.publication) <= deadline
+    ]
+    if len(missing) > told:
+        message = f"{len(missing)} publications are missing, and the gaps of a slow subscriber tell of {told}"
+        witness = (missing[0].event, *[excuse.mark.event for excuse in slow])
+        yield Violation("all-delivered", subscription.name, message, witness)
 
 
 def _undelivered(view: View, subscription: Subscription, missing: list[Publication]) -> Violation:

@@ -104,6 +104,8 @@ class Debts:
         return tuple(each for each in subscription.excuses if self._covers(each, publication, subscription))
 
     def _covers(self, excuse: Excuse, publication: Publication, subscription: Subscription) -> bool:
+        if excuse.whole:
+            return excuse.covered is None or not self._view.begun_after(publication, excuse.covered)
         if not excuse.partition:
             gap = excuse.mark.event
             source, incarnation, seq = publication.identity

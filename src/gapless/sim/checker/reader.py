@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 
-from gapless.model.events import HISTORY_VERSION, OVER_BUDGET, Event, Kind
+from gapless.model.events import DISCONNECTED, DRAINING, HISTORY_VERSION, OVER_BUDGET, Event, Kind
 from gapless.sim.checker.clock import VectorClock, in_causal_order
 from gapless.sim.checker.promises import HistoryError
 from gapless.sim.checker.view import (
@@ -14,6 +14,7 @@ from gapless.sim.checker.view import (
     Handover,
     Mark,
     Publication,
+    Refusal,
     Subscription,
     View,
     World,
@@ -72,6 +73,7 @@ class _Reader:
         self.processes: dict[str, int] = {}
         self.started = 0
         self.handlers: dict[Kind, Callable[[int, Event], None]] = {
+            Kind.RUN: self.on_run,
             Kind.PUBLISH: self.on_publish,
             Kind.ACCEPTED: self.on_accepted,
             Kind.REFUSED: self.on_refused,
@@ -117,7 +119,10 @@ class _Reader:
         run = self.runs.get(space) or self.runs.get("")
         if run is None:
             return View(space, "", "", True, 0, (), self.world)
-        return View(space, run.delivery, run.mode, run.faults, run.bound, run.limits, self.world)
+        view = View(space, run.delivery, run.mode, run.faults, run.bound, run.limits, self.world)
+        view.sizes, view.declared = run.sizes or {}, run.attributes or {}
+        view.is_declared = space in self.runs
+        return view
 
     def view(self, space: str) -> View:
         found = self.views.get(space)
@@ -144,6 +149,10 @@ class _Reader:
             self.processes[node] = self.started
         return self.processes[node]
 
+    def on_run(self, when: int, event: Event) -> None:
+        if event.node and not event.space:
+            self.world.started[event.node] += 1
+
     # --- publishers ---------------------------------------------------------------------------------------------------
 
     def on_publish(self, when: int, event: Event) -> None:
@@ -164,6 +173,8 @@ class _Reader:
         )
         view.publications[identity] = publication
         view.lanes.setdefault(lane, []).append(publication)
+        view.names.setdefault(event.node, {})[event.source] = None
+        self.world.applications[event.node] = None
         insort(view.seqs.setdefault((event.source, event.incarnation), []), event.seq)
         if event.incarnation >= view.holders.get(event.source, 0):
             view.holders[event.source] = event.incarnation
@@ -182,19 +193,32 @@ class _Reader:
     def on_refused(self, when: int, event: Event) -> None:
         if event.source:
             view = self.view(event.space)
-            view.refusals.append(self.mark(when, event))
+            names = len(view.names.get(event.node, ()))
+            newest = view.holders.get(event.source, 0)
+            view.refusals.append(Refusal(self.mark(when, event), newest=newest, names=names))
             for publication in view.named(event):
                 if publication.accepted:
                     view.contradictions.append((publication, publication.accepted, event))
                 publication.refused = publication.refused or event
         elif event.subscription:
-            self.view(event.space).refusals.append(self.mark(when, event))
             subscription = self.subscription(event)
+            asked = subscription.asked
+            beside = self._beside(event.space, asked) if asked else ()
+            self.view(event.space).refusals.append(Refusal(self.mark(when, event), asked=asked, beside=beside))
             subscription.refused = event
             if reason_of(event):
                 subscription.pending = None
         elif reason_of(event):
             self.world.asking.pop(event.node, None)
+
+    def _beside(self, space: str, asked: Event) -> tuple[Event, ...]:
+        """This subscribe and those of the same process that had neither been refused nor ended before it."""
+        return tuple(
+            other.asked
+            for (of, _), other in self.current.items()
+            if of == space and other.asked and other.asked.node == asked.node and other.refused is None
+            if other.ended is None or other.ended.event.n > asked.n
+        )
 
     def on_unknown(self, when: int, event: Event) -> None:
         for publication in self.view(event.space).named(event):
@@ -203,6 +227,7 @@ class _Reader:
     # --- subscribers --------------------------------------------------------------------------------------------------
 
     def on_subscribe(self, when: int, event: Event) -> None:
+        self.world.applications[event.node] = None
         found = self.current.get((event.space, event.subscription))
         if found and found.ended:
             del self.current[event.space, event.subscription]
@@ -239,6 +264,9 @@ class _Reader:
             subscription.starts = event.starts
         subscription.pending = None
         subscription.since = event.at
+        for excuse in subscription.excuses:
+            if excuse.whole and excuse.covered is None:
+                excuse.covered = mark
         self._cover(subscription, [name for name in subscription.open if name not in event.exceptions], mark)
         if event.exceptions:
             self.view(event.space).confirmations.append((subscription, mark))
@@ -276,6 +304,10 @@ class _Reader:
         if event.source:
             over_budget = self.world.over_budget is not None
             subscription.excuses.append(Excuse(mark, told=True, over_budget=over_budget))
+        elif not event.exceptions and self.view(event.space).delivery == "direct":
+            # What a slow subscriber missed lies before the notice; who was disconnected misses all until it is back.
+            until = None if reason_of(event) == DISCONNECTED else mark
+            subscription.excuses.append(Excuse(mark, told=True, over_budget=False, covered=until, whole=True))
         self._excuse(subscription, event.exceptions, mark, told=True)
 
     def on_delivered(self, when: int, event: Event) -> None:
@@ -320,7 +352,10 @@ class _Reader:
         self.view(event.space).drops.append(self.mark(when, event))
 
     def on_disconnected(self, when: int, event: Event) -> None:
-        self.world.disconnected.append(self.mark(when, event))
+        mark = self.mark(when, event)
+        self.world.disconnected.append(mark)
+        if reason_of(event) == DRAINING and not event.peer:
+            self.world.draining.setdefault(event.node, mark)
 
     def on_fault(self, when: int, event: Event) -> None:
         if event.event is Kind.LINK_DOWN and self.world.end is not None:

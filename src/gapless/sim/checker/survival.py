@@ -37,8 +37,8 @@ def _given_up(view: View, debts: Debts) -> Iterator[Violation]:
 
 
 def _innocent(view: View, excuse: Excuse) -> bool:
-    """An exception, a declared limit, or what relaxed mode may give up beyond the budget: no loss within it."""
-    if not excuse.told or reason_of(excuse.mark.event) in LIMITS:
+    """An exception, a declared limit, a gap of `direct`, or what relaxed mode may give up beyond the budget."""
+    if not excuse.told or excuse.whole or reason_of(excuse.mark.event) in LIMITS:
         return True
     return excuse.over_budget and view.mode != "hard"
 

@@ -6,10 +6,12 @@ Built in one pass by `reader`; the modules named after the promises only read it
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from gapless.model.events import Event
+from gapless.model.events import Event, digest_of_attributes
 from gapless.sim.checker.verdict import name_of
 
 Identity = tuple[str, int, int]  # source, incarnation, seq
@@ -25,7 +27,7 @@ class Mark(NamedTuple):
     event: Event
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Publication:
     """One publication, however often it was offered."""
 
@@ -48,6 +50,11 @@ class Publication:
     def loose(self) -> bool:
         """Whether it was published without any order."""
         return self.event.order == "eventual"
+
+    @cached_property
+    def digest(self) -> str:
+        """Of its attributes."""
+        return digest_of_attributes(self.event.attributes or {})
 
     def __str__(self) -> str:
         return name_of(self.event)
@@ -90,6 +97,7 @@ class Excuse:
     told: bool  # by a gap notice, which must come before anything later
     over_budget: bool  # by then more had failed than the space promises to bear
     partition: str = ""  # what lies beyond it, until it is covered; empty for a range
+    whole: bool = False  # whatever was published until it is covered, as a gap of `direct` says
     covered: Mark | None = None
 
 
@@ -127,6 +135,16 @@ class Subscription:
         return any(publication.identity in life.places for life in self.lives)
 
 
+class Refusal(NamedTuple):
+    """A refusal, and what the history had told by then."""
+
+    mark: Mark
+    newest: int = 0  # holder of the publisher's name
+    names: int = 0  # that the process has published under in this space
+    asked: Event | None = None  # the subscribe that is refused
+    beside: tuple[Event, ...] = ()  # it, and those of the process that stood beside it
+
+
 class Act(NamedTuple):
     """A step of happened-before: a process published or was handed a publication, or was cut back to some."""
 
@@ -150,6 +168,9 @@ class World:
     end: Mark | None = None
     held: list[Event] = field(default_factory=list)
     disconnected: list[Mark] = field(default_factory=list)
+    draining: dict[str, Mark] = field(default_factory=dict)  # when each process first said goodbye to all
+    applications: dict[str, None] = field(default_factory=dict)  # processes that published or subscribed
+    started: Counter[str] = field(default_factory=Counter)  # journals that processes of each name have begun
     asking: dict[str, Event] = field(default_factory=dict)  # joins and leaves without an answer
 
     def died_after(self, node: str, when: int) -> bool:
@@ -173,7 +194,11 @@ class View:
     subscriptions: list[Subscription] = field(default_factory=list)
     seqs: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # of each source and incarnation, rising
     lanes: dict[str, list[Publication]] = field(default_factory=dict)  # each in rank order
-    refusals: list[Mark] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)  # beyond which what is asked is refused
+    declared: dict[str, Any] = field(default_factory=dict)  # the types of attributes
+    is_declared: bool = False  # a run event tells of this very space
+    names: dict[str, dict[str, None]] = field(default_factory=dict)  # that each process has published under
     contradictions: list[tuple[Publication, Event, Event]] = field(default_factory=list)
     confirmations: list[tuple[Subscription, Mark]] = field(default_factory=list)  # those with exceptions
     gaps: list[tuple[Subscription, Mark]] = field(default_factory=list)

@@ -27,7 +27,7 @@ def deliveries_of(journals: Journals, processes: Processes) -> DataFrame:
     `cut_off` is the place of an earlier delivery of the same, which may have been cut off.
     """
     delivered = processes.place(of_kind(journals, Kind.DELIVERED)).select(
-        *_NAMED, "attributes", "body", "redelivered", "node", "at", "moment", "life"
+        *_NAMED, "attributes", "digest", "body", "redelivered", "node", "at", "moment", "life"
     )
     cuts = _cuts(journals, processes, delivered) if processes.came_again else []
     if not cuts:

@@ -60,11 +60,10 @@ class Journals:
     def of_space(self, value: Callable[[Run], str | int | bool]) -> Column:
         """What the run says of the space of a row."""
         spaces = self.spaces
-        said = F.lit(value(spaces.get("", Run())))
-        for space, run in spaces.items():
-            if space:
-                said = F.when(F.col("space") == space, value(run)).otherwise(said)
-        return said
+        others = F.lit(value(spaces.get("", Run())))
+        said = [F.lit(each) for space, run in spaces.items() if space for each in (space, value(run))]
+        # One table, however many spaces there are: an expression within an expression for each would be too deep.
+        return F.coalesce(F.create_map(*said)[F.col("space")], others) if said else others
 
     @property
     def spaces(self) -> dict[str, Run]:

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from gapless.filters import Interest
 from gapless.model.errors import FilterError
+from gapless.model.events import digest_of_attributes
 
 # Spark asks for type hints instead of a type of function and warns of the latter, which its own stub demands.
 _udf = cast("Callable[..., Callable[..., Column]]", arrow_udf)
@@ -85,6 +86,26 @@ def same_attributes(left: str, right: str) -> Column:
         return pa.array([one == other or _plain(one) == _plain(other) for one, other in pairs], pa.bool_())
 
     return _udf(same, "boolean")(F.col(left), F.col(right))
+
+
+def digest_of_text(attributes: str) -> Column:
+    """The digest of the attributes in a text, as `delivered` events tell it; null where they cannot be read."""
+
+    def digests(texts: pa.Array) -> pa.Array:
+        known: dict[str | None, str | None] = {}
+        for text in texts.to_pylist():
+            if text not in known:
+                known[text] = _digest(text)
+        return pa.array([known[text] for text in texts.to_pylist()], pa.string())
+
+    return _udf(digests, "string")(F.col(attributes))
+
+
+def _digest(text: str | None) -> str | None:
+    try:
+        return digest_of_attributes(_attributes.decode(text) if text is not None else {})
+    except msgspec.MsgspecError:
+        return None
 
 
 def _plain(text: str | None) -> dict[str, tuple[type, Any]] | None:

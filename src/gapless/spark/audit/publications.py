@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name by which everyb
 
 from gapless.model.events import Kind
 from gapless.spark.audit.journals import IN_TIME, Journals
-from gapless.spark.audit.matching import Asked, matched_by
+from gapless.spark.audit.matching import Asked, digest_of_text, matched_by
 from gapless.spark.audit.processes import PUBLICATION, of_kind
 
 
@@ -33,6 +33,7 @@ def publications_of(journals: Journals, asked: Sequence[Asked]) -> DataFrame:
         .select(
             *PUBLICATION,
             "attributes",
+            digest_of_text("attributes").alias("digest"),
             "body",
             (F.col("order") == "eventual").alias("loose"),
             "node",

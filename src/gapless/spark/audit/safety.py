@@ -48,6 +48,7 @@ def _with_publication(journals: Journals, deliveries: DataFrame, publications: D
         *PUBLICATION,
         F.col("body").alias("published_body"),
         F.col("attributes").alias("published_attributes"),
+        F.col("digest").alias("published_digest"),
         F.col("moment").alias("published"),
         F.col("node").alias("published_node"),
         "refused",
@@ -55,10 +56,11 @@ def _with_publication(journals: Journals, deliveries: DataFrame, publications: D
         "matched",
     )
     joined = deliveries.join(known, PUBLICATION, "left")
-    if deliveries.where(F.col("attributes").isNotNull()).isEmpty():
-        return joined.withColumn("has_other_attributes", F.lit(False))
-    is_told = F.col("attributes").isNotNull() & F.col("published").isNotNull()
-    return joined.withColumn("has_other_attributes", is_told & ~same_attributes("attributes", "published_attributes"))
+    has_other_digest = (F.col("digest") != "") & (F.col("digest") != F.col("published_digest"))
+    if not deliveries.where(F.col("attributes").isNotNull()).isEmpty():
+        is_told = F.col("attributes").isNotNull() & F.col("published").isNotNull()
+        has_other_digest |= is_told & ~same_attributes("attributes", "published_attributes")
+    return joined.withColumn("has_other_attributes", has_other_digest)
 
 
 def _no_invention(journals: Journals) -> Column:
