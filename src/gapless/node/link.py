@@ -233,6 +233,7 @@ class Link(asyncio.BufferedProtocol):
         if connection is not None and connection.fileno() >= 0:
             self._nowhere, other = socket.socketpair()
             with other:
+                other.setblocking(False)  # a loop may still believe that there is something to read
                 os.dup2(other.fileno(), connection.fileno(), inheritable=False)
 
     def unsent(self) -> int:
