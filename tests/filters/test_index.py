@@ -114,17 +114,17 @@ def test_only_what_the_batch_names_is_looked_at(count: int, monkeypatch: pytest.
         index.add(Interest.parse(f"sym = 'X{place}' AND price > {place}"), place)
     index.add(Interest.parse("sym = 'S1' AND price > 5"), "mine")
     looked: list[int] = []
-    in_ranges, checked = store.Store._in_ranges, store.Search.checked
+    one_checked, checked = store.Store._checked, store.Search.checked
 
-    def watched_one(self: store.Store, readings: Any, slots: Any) -> Any:
+    def watched_one(self: store.Store, lows: Any, highs: Any, slots: Any) -> Any:
         looked.extend(slots.tolist())
-        return in_ranges(self, readings, slots)
+        return one_checked(self, lows, highs, slots)
 
     def watched_many(self: store.Search, rows: Any, slots: Any) -> Any:
         looked.extend(slots.tolist())
         return checked(self, rows, slots)
 
-    monkeypatch.setattr(store.Store, "_in_ranges", watched_one)
+    monkeypatch.setattr(store.Store, "_checked", watched_one)
     monkeypatch.setattr(store.Search, "checked", watched_many)
     index.match(many(count))
     assert {*looked} == {1000}
