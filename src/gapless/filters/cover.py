@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gapless.filters.covering import Facts, covers, facts_of
+from gapless.filters.covering import covers, facts_of
 from gapless.filters.index.clauses import clause_of, clauses_of
 from gapless.filters.index.lists import Register
 from gapless.filters.index.store import Store
 from gapless.filters.interest import Interest
 
 PIECE: Final = 256
+FEW: Final = 16  # told ones up to which each is compared with each
 NEVER: Final = "\0"  # the key of nobody: it covers what can never be true, and is not told
 SEARCHED_MAX: Final = 4096  # told ones up to which every newcomer is asked what it covers; beyond, only wide ones are
 
@@ -48,7 +49,7 @@ class Cover:
         self._over: dict[str, dict[str, Interest]] = {}  # and the other way round
         self._leaving: dict[str, None] = {}  # told, but not asked for any more
         self.tasks: deque[_Absorb | _Release] = deque()
-        self._store = Store(whole=True)
+        self._store: Store | None = None  # of what is told, when that is more than a few
         self._entries = Register()
         self._first: dict[int, int] = {}
 
@@ -70,6 +71,7 @@ class Cover:
         assert key not in self
         if key in self._leaving:
             del self._leaving[key]
+            self.tasks.append(_Absorb(key, iter(self._covered(interest))))  # what has been told in its place
         else:
             self._place(interest)
         self.work()
@@ -98,18 +100,22 @@ class Cover:
             pieces -= 1
 
     def _place(self, interest: Interest) -> None:
-        known = list(facts_of(interest))
-        wide = self._coverer(known) if known else NEVER
+        wide = self._coverer(interest)
         if wide is None:
             self._tell(interest)
         else:
             self._under[interest.key] = wide
             self._over.setdefault(wide, {})[interest.key] = interest
 
-    def _coverer(self, known: list[Facts]) -> str | None:
-        """One that is told and covers what so much is known of."""
+    def _coverer(self, interest: Interest) -> str | None:
+        """One that is told and covers it."""
+        if not any(True for _ in facts_of(interest)):
+            return NEVER
+        if self._store is None:
+            told = self.told.items()
+            return next((key for key, wide in told if key not in self._leaving and covers(wide, interest)), None)
         common: set[int] | None = None
-        for facts in known:
+        for facts in facts_of(interest):
             found = {*self._store.implied(facts).tolist()}
             common = found if common is None else common & found
             if not common:
@@ -123,23 +129,34 @@ class Cover:
     def _tell(self, interest: Interest) -> None:
         key = interest.key
         narrow = self._covered(interest)
-        entry = self._entries.take(key)
-        self._first[entry] = self._store.insert(entry, interest)
         self.told[key] = interest
         self.touched[key] = None
+        if self._store is not None:
+            self._file(self._store, key, interest)
+        elif len(self.told) > FEW:
+            self._store = Store(whole=True)
+            for other, told in self.told.items():
+                self._file(self._store, other, told)
         if narrow:
             self.tasks.append(_Absorb(key, iter(narrow)))
 
+    def _file(self, store: Store, key: str, interest: Interest) -> None:
+        entry = self._entries.take(key)
+        self._first[entry] = store.insert(entry, interest)
+
     def _untell(self, key: str) -> None:
-        entry = self._entries.numbers[key]
-        self._store.delete(self._first.pop(entry))
-        self._entries.leave(entry)
+        if self._store is not None:
+            entry = self._entries.numbers[key]
+            self._store.delete(self._first.pop(entry))
+            self._entries.leave(entry)
         del self.told[key]
         self._over.pop(key, None)
         self.touched[key] = None
 
     def _covered(self, interest: Interest) -> list[str]:
         """Those told that it may cover."""
+        if self._store is None:
+            return [key for key, narrow in self.told.items() if covers(interest, narrow)]
         ways = list(clauses_of(interest))
         if len(self.told) > SEARCHED_MAX and min(map(len, ways), default=0) > 1:
             return []

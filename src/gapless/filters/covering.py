@@ -7,6 +7,7 @@ satisfy, so known, some clause of the wider one. Not every implication is found:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import inf
 from typing import Any, Final
 
@@ -40,9 +41,11 @@ from gapless.filters.syntax import (
 )
 from gapless.filters.topic import TOPIC, TopicPattern
 
+COMPARED: Final = 1 << 14  # pairs that are remembered: every neighbour has others told the same
 CHOICES_MAX: Final = 64  # strings of an IN that are looked at one by one
 
 
+@lru_cache(COMPARED)
 def covers(wide: Interest, narrow: Interest) -> bool:
     """Whether whatever matches `narrow` matches `wide`, for certain."""
     if wide.everything or wide.key == narrow.key:

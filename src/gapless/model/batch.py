@@ -135,12 +135,15 @@ class Column:
 class Batch:
     """A run of publications of one source. Immutable; everything is read from its bytes when it is first asked for."""
 
-    def __init__(self, data: Bytes, head: bytes | None = None) -> None:
-        """Wrap the bytes of a batch; raises WireError when the header is not one. `head` replaces the fixed header."""
+    def __init__(self, data: Bytes, head: bytes | None = None, valid: bool = False) -> None:
+        """Wrap the bytes of a batch; raises WireError when the header is not one. `head` replaces the fixed header.
+
+        `valid`: every byte has been checked, or was made of what had been.
+        """
         self.data = data
         self.head = bytes(data[:HEADER_SIZE]) if head is None else head
         self.header: Header = read_header(self.head)
-        self._valid = False  # every byte has been checked
+        self._valid = valid
 
     @property
     def rows(self) -> int:
@@ -179,9 +182,7 @@ class Batch:
         """The same batch with the time of its acceptance; the other bytes are shared."""
         head = bytearray(self.head)
         head[TIME_OFFSET : TIME_OFFSET + 8] = time.to_bytes(8, "little", signed=True)
-        stamped = Batch(self.data, bytes(head))
-        stamped._valid = self._valid
-        return stamped
+        return Batch(self.data, bytes(head), self._valid)
 
     @cached_property
     def source(self) -> Source:
@@ -313,7 +314,7 @@ class Batch:
             pieces.extend(column.raw.take(rows) if isinstance(column.raw, Texts) else (column.raw[rows].tobytes(),))
         pieces.extend(bodies.take(rows))
         header = self.header._replace(flags=SPARSE if sparse else 0, rows=len(rows), first=first, last=last)
-        return assemble(header, self.source.name.encode(), self.schema_block, pieces)
+        return assemble(header, self.source.name.encode(), self.schema_block, pieces, self._valid)
 
     def since(self, seq: int) -> Batch | None:
         """The rows above `seq`: None when there are none."""
@@ -376,8 +377,8 @@ def values_in_rows(columns: Sequence[Column], rows: int) -> npt.NDArray[np.intp]
 _PAD = [b"\0" * n for n in range(8)]
 
 
-def assemble(header: Header, source: bytes, schema: bytes, buffers: Sequence[Bytes]) -> Batch:
-    """A batch of these parts."""
+def assemble(header: Header, source: bytes, schema: bytes, buffers: Sequence[Bytes], valid: bool = True) -> Batch:
+    """A batch of these parts, which are `valid` unless they are taken from a batch that has not been checked."""
     head = HEADER.pack(MAGIC, VERSION, *header)
     pieces: list[Bytes] = [head, source, schema, _PAD[-(HEADER_SIZE + len(source) + len(schema)) & 7]]
     for buffer in buffers:
@@ -385,4 +386,4 @@ def assemble(header: Header, source: bytes, schema: bytes, buffers: Sequence[Byt
         size = buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
         if size & 7:
             pieces.append(_PAD[-size & 7])
-    return Batch(b"".join(pieces), head)
+    return Batch(b"".join(pieces), head, valid)

@@ -176,12 +176,12 @@ DIRECT = (
         "        self.holders.get(key, {}).pop(holder, None)\n",
     ),
     Mutant(
-        "see-only-the-high-end",
+        "whatever-overlaps-covers",
         "covered",
         "all-delivered",
         COVERING,
-        "return known.low, known.high",
-        "return known.high, known.high",
+        "return asked.low <= known.low and known.high <= asked.high",
+        "return asked.low <= known.high and known.low <= asked.high",
     ),
     Mutant(
         "forget-what-was-covered",
