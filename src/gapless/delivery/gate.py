@@ -23,7 +23,7 @@ def refusal_of(batch: Batch, settings: SpaceSettings) -> Refused | None:
 
 
 def _too_large(batch: Batch, settings: SpaceSettings) -> Refused | None:
-    longest = _longest(batch.bodies)
+    longest = _longest(batch.bodies, settings.body_bytes_max)
     if longest > settings.body_bytes_max:
         return Refused(
             "TooLarge",
@@ -38,7 +38,7 @@ def _too_large(batch: Batch, settings: SpaceSettings) -> Refused | None:
             f"{settings.attributes_max}: put some of them into the body, or raise attributes_max",
         )
     for column in batch.columns:
-        length = _longest(column.raw) if isinstance(column.raw, Texts) else 0
+        length = _longest(column.raw, settings.attribute_bytes_max) if isinstance(column.raw, Texts) else 0
         if length > settings.attribute_bytes_max:
             return Refused(
                 "TooLarge",
@@ -63,8 +63,9 @@ def _mistyped(batch: Batch, settings: SpaceSettings) -> Refused | None:
     return None
 
 
-def _longest(texts: Texts) -> int:
-    return int(np.diff(texts.offsets.astype(np.int64)).max())
+def _longest(texts: Texts, enough: int) -> int:
+    """The length of the longest value; not looked for when all of them together are short enough."""
+    return len(texts.data) if len(texts.data) <= enough else int(np.diff(texts.offsets.astype(np.int64)).max())
 
 
 def _attributes_of_widest(batch: Batch, enough: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
+from operator import attrgetter
 from typing import NamedTuple
 
 from gapless.delivery.direct.messages import Want
@@ -15,6 +16,7 @@ WANT_BYTES = 64 << 10  # about how much of a change goes into one message, well 
 UNHEARD_BYTES = Tuning().unheard_bytes
 PIECE = Tuning().cover_piece
 Texts = tuple[str, str]
+_TASKS = attrgetter("tasks")
 LOCAL = ""  # the holder that stands for all clients of this broker
 
 
@@ -147,7 +149,7 @@ class Interests:
     @property
     def busy(self) -> bool:
         """Whether neighbours are told more than need be, and `work` would help."""
-        return any(cover.tasks for cover in self.covers.values())
+        return any(map(_TASKS, self.covers.values()))
 
     def work(self) -> None:
         """Go on with making what is told less."""

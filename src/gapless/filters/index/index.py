@@ -162,8 +162,7 @@ class FilterIndex:
         numbers = dict.fromkeys(self._numbers_of(attributes))
         if self._everything:
             numbers.update(dict.fromkeys(self._complete()))
-        names = self._owners.names
-        return tuple([names[number] for number in sorted(numbers)])
+        return tuple(map(self._owners.names.__getitem__, sorted(numbers)))
 
     def _numbers_of(self, attributes: Mapping[str, Any]) -> Iterable[int]:
         """Who gets it because of something it asks of attributes, by number."""

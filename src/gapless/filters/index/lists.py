@@ -75,6 +75,11 @@ class Lists:
             self._free.setdefault(capacity, []).append(int(self.starts[number]))
         self.starts[number] = self.lengths[number] = self._capacities[number] = 0
 
+    def of_all(self, numbers: list[int]) -> list[Numbers]:
+        """Those of these lists in which there is anything."""
+        lengths = self.lengths
+        return [self.of(number) for number in numbers if lengths[number]]
+
     def of(self, number: int) -> Numbers:
         """The list, as a view that holds until the next change."""
         start = self.starts[number]

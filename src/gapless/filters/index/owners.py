@@ -99,7 +99,7 @@ class Owners:
 
     def of_all(self, entries: Numbers) -> Iterable[int]:
         """Who asks for any of these entries, by number; one may come twice."""
-        owners: list[int] = self._of[entries].tolist()
+        owners: list[int] = self._of.take(entries).tolist()
         if self._several and SEVERAL in owners:
             return [number for entry in entries.tolist() for number in self.of(entry)]
         return owners

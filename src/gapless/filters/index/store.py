@@ -14,7 +14,7 @@ from gapless.filters.evaluate import decider
 from gapless.filters.index.clauses import Clause, Gauge, Key, Leaf, Place, Shape, clause_of, clauses_of, places_of
 from gapless.filters.index.lists import Lists, Numbers, Places, Register, expanded, grown
 from gapless.filters.index.sight import UNKEYED, Gauges, Rack
-from gapless.filters.index.table import NO_GAUGE, Table, bits_of
+from gapless.filters.index.table import NO_GAUGE, Table, bits_of, slots_of
 from gapless.filters.interest import Interest
 from gapless.filters.topic import TOPIC, TopicPattern
 
@@ -326,26 +326,27 @@ class Store:
     def _in_ranges(self, shelves: list[int], lows: list[float], highs: list[float]) -> Numbers:
         """The slots on these shelves, and without a key, whose ranges have the lows and the highs inside."""
         shelves.append(UNKEYED)
-        found = [self.loose.of(shelf) for shelf in shelves]
-        words = _joined([self.words.of(shelf) for shelf in shelves])
+        found = self.loose.of_all(shelves)
+        words = _joined(self.words.of_all(shelves))
         if len(words):
             left = self.table.left_of_row(lows, words)
             if highs is not lows:
                 left &= self.table.left_of_row(highs, words)
-            which, bits = bits_of(left)
-            found.append(self.slot_at[words[which] * 64 + bits])
+            found.append(slots_of(left, words, self.slot_at))
         slots = _joined(found)
-        return self._checked(np.array(lows), np.array(highs), slots) if len(slots) else slots
+        if not len(slots):
+            return slots
+        floor = np.array(lows)
+        return self._checked(floor, floor if highs is lows else np.array(highs), slots)
 
     def _checked(self, lows: npt.NDArray[np.float64], highs: npt.NDArray[np.float64], slots: Numbers) -> Numbers:
-        shape = (-1, self.depth)
-        gauges = self.gauge_of.reshape(shape).take(slots, axis=0)
-        holds = lows.take(gauges) >= self.low.reshape(shape).take(slots, axis=0)
-        holds &= highs.take(gauges) <= self.high.reshape(shape).take(slots, axis=0)
-        good = holds[:, 0]
-        for layer in range(1, self.depth):
-            good = good & holds[:, layer]
-        return slots[good]
+        at = slots * self.depth + np.arange(self.depth)[:, None]
+        gauges = self.gauge_of.take(at)
+        below = lows.take(gauges)
+        above = below if highs is lows else highs.take(gauges)
+        holds = (below >= self.low.take(at)) & (above <= self.high.take(at))
+        good: Numbers = slots.take(np.logical_and.reduce(holds, axis=0).nonzero()[0])
+        return good
 
     def _where_rest(self, slots: Numbers, holds: Callable[[Rest], bool]) -> Numbers:
         if len(self.rests) > 1:
@@ -365,8 +366,10 @@ class Store:
 
 
 def _joined(pieces: list[Numbers]) -> Numbers:
-    some = [piece for piece in pieces if len(piece)]
-    return some[0] if len(some) == 1 else np.concatenate(some) if some else pieces[0]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces) if pieces else _NOTHING
+
+
+_NOTHING: Final = np.empty(0, np.int32)
 
 
 def _deeper(array: npt.NDArray[Any], depth: int, deeper: int) -> npt.NDArray[Any]:

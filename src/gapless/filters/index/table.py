@@ -145,16 +145,16 @@ class Table:
 
     def left_of_row(self, readings: list[float], words: Numbers) -> Words:
         """The same for one row, of which these are the readings by gauge."""
-        size = len(self.alive) * BLOCK
-        cells = [block * size + self._cell(block, readings[gauge]) for block, gauge in enumerate(self.wide)]
-        out: Words = self.alive[words]
-        if cells:
-            of_cells = self.bits.reshape(-1).take(np.array(cells)[:, None] + words * BLOCK)
-            out &= ~np.bitwise_or.reduce(of_cells, axis=0)
+        out: Words = self.alive.take(words)
+        if self.wide:
+            size, cells = len(self.alive) * BLOCK, []
+            for block, gauge in enumerate(self.wide):
+                reading = readings[gauge]
+                cell = bisect_left(self._edges[block][0], reading) if reading == reading else CELLS
+                cells.append(block * size + cell)
+            at = np.array(cells)[:, None] + words * BLOCK
+            out &= ~np.bitwise_or.reduce(self.bits.reshape(-1).take(at), axis=0)
         return out
-
-    def _cell(self, block: int, reading: float) -> int:
-        return bisect_left(self._edges[block][0], reading) if reading == reading else CELLS
 
 
 def _edges_for(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -165,6 +165,12 @@ def _edges_for(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[np.
     if len(ends):
         edges[:-1] = np.quantile(ends, np.linspace(0, 1, CELLS + 1)[1:-1], method="nearest")
     return edges
+
+
+def slots_of(left: Words, words: Numbers, slot_at: Numbers) -> Numbers:
+    """What lies at the places of the bits that are left of these words; for one row, so all are few."""
+    flat = np.unpackbits(left.view(np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
+    return slot_at.take(words.take(flat >> 6) * 64 + (flat & 63))
 
 
 def bits_of(words: Words) -> tuple[Places, Places]:
