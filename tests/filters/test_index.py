@@ -182,3 +182,14 @@ assert len(index.match(batch)) == 6
 assert "pandas" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+def test_a_filter_with_very_many_ranges_costs_the_others_nothing() -> None:
+    """However many attributes one filter names, the index keeps room for a few ranges each; the answer is the same."""
+    index = FilterIndex()
+    index.add(Interest.parse(" AND ".join(f"a{place} > {place}" for place in range(2000))), "wide")
+    index.add(Interest.parse("a3 > 2"), "narrow")
+    assert index._store.depth <= 8
+    row = {f"a{place}": float(place + 1) for place in range(1000)}
+    assert index.match_one({**row, **{f"a{place}": place + 1 for place in range(1000, 2000)}}) == ("wide", "narrow")
+    assert index.match_one({**row, "a7": 7.0}) == ("narrow",)

@@ -58,7 +58,7 @@ def facts_of(interest: Interest) -> Iterator[Facts]:
     """What is known of a row that matches, for each way in which it can."""
     for leaves in clauses_of(interest):
         for some in _by_choice(leaves):
-            clause = clause_of(some)
+            clause = clause_of(some, len(some))
             if clause is not None:
                 yield Facts(some, clause)
 

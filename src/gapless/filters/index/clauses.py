@@ -36,6 +36,7 @@ from gapless.filters.topic import TOPIC, TopicPattern
 CLAUSES_MAX: Final = 16  # ways up to which a filter is taken apart; beyond, the largest OR stays whole
 CHOICES_MAX: Final = 64  # strings of an IN up to which it is a key
 AFFIX_MAX: Final = 16  # characters of a beginning or an end that make a key
+RANGES_MAX: Final = 8  # of a clause: all have room for as many as any has
 LEVELS_MAX: Final = 8  # levels of a topic pattern up to which it is a key
 EXACT_INTEGERS: Final = 1 << 53
 
@@ -144,8 +145,8 @@ def _count(node: Condition) -> int:
     return 1
 
 
-def clause_of(leaves: Iterable[Leaf]) -> Clause | None:
-    """Ranges and rest of a conjunction; None when no row can be in all of its ranges."""
+def clause_of(leaves: Iterable[Leaf], ranges_max: int = RANGES_MAX) -> Clause | None:
+    """Ranges, up to so many, and rest of a conjunction; None when no row can be in all of its ranges."""
     ranges: dict[Gauge, Range] = {}
     rest: list[Leaf] = []
     for leaf in leaves:
@@ -154,6 +155,9 @@ def clause_of(leaves: Iterable[Leaf]) -> Clause | None:
             rest.append(leaf)
             continue
         before = ranges.get(found.gauge)
+        if before is None and len(ranges) >= ranges_max:
+            rest.append(leaf)
+            continue
         if before is not None:
             if before.text != found.text:
                 return None

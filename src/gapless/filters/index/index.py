@@ -159,10 +159,10 @@ class FilterIndex:
         """Who gets a publication with these attributes, in the order of their first `add`."""
         if not _PLAIN.issuperset(map(type, attributes.values())):
             attributes = {name: plain(value) for name, value in attributes.items()}
-        numbers = dict.fromkeys(self._numbers_of(attributes))
+        numbers = self._numbers_of(attributes)
         if self._everything:
-            numbers.update(dict.fromkeys(self._complete()))
-        return tuple(map(self._owners.names.__getitem__, sorted(numbers)))
+            numbers = [*self._complete(), *numbers]
+        return tuple(map(self._owners.names.__getitem__, dict.fromkeys(sorted(numbers))))
 
     def _numbers_of(self, attributes: Mapping[str, Any]) -> Iterable[int]:
         """Who gets it because of something it asks of attributes, by number."""

@@ -77,8 +77,14 @@ class Lists:
 
     def of_all(self, numbers: list[int]) -> list[Numbers]:
         """Those of these lists in which there is anything."""
-        lengths = self.lengths
-        return [self.of(number) for number in numbers if lengths[number]]
+        start_of, length_of, data = self.starts.item, self.lengths.item, self.data
+        found = []
+        for number in numbers:
+            length = length_of(number)
+            if length:
+                start = start_of(number)
+                found.append(data[start : start + length])
+        return found
 
     def of(self, number: int) -> Numbers:
         """The list, as a view that holds until the next change."""

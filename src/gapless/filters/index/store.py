@@ -11,7 +11,18 @@ import numpy.typing as npt
 
 from gapless.filters.columns import View, spread
 from gapless.filters.evaluate import decider
-from gapless.filters.index.clauses import Clause, Gauge, Key, Leaf, Place, Shape, clause_of, clauses_of, places_of
+from gapless.filters.index.clauses import (
+    RANGES_MAX,
+    Clause,
+    Gauge,
+    Key,
+    Leaf,
+    Place,
+    Shape,
+    clause_of,
+    clauses_of,
+    places_of,
+)
 from gapless.filters.index.lists import Lists, Numbers, Places, Register, expanded, grown
 from gapless.filters.index.sight import UNKEYED, Gauges, Rack
 from gapless.filters.index.table import NO_GAUGE, Table, bits_of, slots_of
@@ -340,7 +351,7 @@ class Store:
         return self._checked(floor, floor if highs is lows else np.array(highs), slots)
 
     def _checked(self, lows: npt.NDArray[np.float64], highs: npt.NDArray[np.float64], slots: Numbers) -> Numbers:
-        at = slots * self.depth + np.arange(self.depth)[:, None]
+        at = slots * self.depth + _LAYERS[: self.depth]
         gauges = self.gauge_of.take(at)
         below = lows.take(gauges)
         above = below if highs is lows else highs.take(gauges)
@@ -370,6 +381,7 @@ def _joined(pieces: list[Numbers]) -> Numbers:
 
 
 _NOTHING: Final = np.empty(0, np.int32)
+_LAYERS: Final = np.arange(RANGES_MAX, dtype=np.int32)[:, None]
 
 
 def _deeper(array: npt.NDArray[Any], depth: int, deeper: int) -> npt.NDArray[Any]:

@@ -8,6 +8,7 @@ these says for 64 clauses at once which need not be looked at.
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from math import inf
 from typing import Any, Final
 
@@ -170,7 +171,16 @@ def _edges_for(low: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[np.
 def slots_of(left: Words, words: Numbers, slot_at: Numbers) -> Numbers:
     """What lies at the places of the bits that are left of these words; for one row, so all are few."""
     flat = np.unpackbits(left.view(np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
-    return slot_at.take(words.take(flat >> 6) * 64 + (flat & 63))
+    # A place is 64 times its word and a bit; `flat` is 64 times where the word stands and the bit.
+    shift = words * 64
+    shift -= _firsts(len(words))
+    flat += shift.take(flat >> 6)
+    return slot_at.take(flat)
+
+
+@lru_cache(256)
+def _firsts(count: int) -> npt.NDArray[np.int32]:
+    return np.arange(0, 64 * count, 64, dtype=np.int32)
 
 
 def bits_of(words: Words) -> tuple[Places, Places]:
