@@ -143,3 +143,12 @@ def test_every_command_line_of_some_pages_is_run(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     assert re.findall(r"^```(?:shell|console|bash|sh)$", text, re.MULTILINE) == []
     assert commands_of(ROOT / name)
+
+
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
+)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """What a page links to within the project is there."""
+    linked = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in linked if not (page.parent / link).exists()] == []
