@@ -12,6 +12,7 @@ from tests.filters.test_meaning import PATTERNS, TOPICS, messages
 
 from gapless.filters import Interest, parse_topic
 from gapless.filters import cover as cover_module
+from gapless.filters import covering as covering_module
 from gapless.filters.cover import Cover
 from gapless.filters.covering import covers, facts_of, pattern_covers
 
@@ -162,3 +163,30 @@ def test_a_wide_one_that_goes_is_told_until_others_take_its_place() -> None:
     assert cover.busy and wide.key in cover.told
     cover.work(5000)
     assert {*cover.told} == {interest.key for interest in narrow}
+
+
+def test_what_is_too_long_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long filters are not compared with each other, few or many; what asks for everything covers them all the same."""
+
+    def compared(*_: object) -> bool:
+        raise AssertionError("compared")
+
+    wide = Interest.parse(" AND ".join(f"a LIKE 'x{place}%'" for place in range(200)))
+    narrow = Interest.parse(wide.filter.text + " AND c > 1")
+    with monkeypatch.context() as patch:
+        patch.setattr(covering_module, "_covers", compared)
+        patch.setattr(cover_module, "facts_of", compared)
+        cover = Cover()
+        cover.add(wide)
+        cover.add(narrow)
+        assert {*cover.told} == {wide.key, narrow.key}
+    for place in range(30):
+        cover.add(Interest.parse(f"price = {place}"))
+    everything = Interest.parse("")
+    cover.add(everything)
+    cover.work(1000)
+    assert list(cover.told) == [everything.key]
+    cover.remove(narrow.key)
+    cover.add(narrow)
+    cover.work(1000)
+    assert list(cover.told) == [everything.key]

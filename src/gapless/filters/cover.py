@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gapless.filters.covering import covers, facts_of
+from gapless.filters.covering import covers, facts_of, is_compared
 from gapless.filters.index.clauses import clause_of, clauses_of
 from gapless.filters.index.lists import Register
 from gapless.filters.index.store import Store
@@ -22,6 +22,7 @@ from gapless.filters.interest import Interest
 PIECE: Final = 256
 FEW: Final = 16  # told ones up to which each is compared with each
 NEVER: Final = "\0"  # the key of nobody: it covers what can never be true, and is not told
+EVERYTHING: Final = Interest.parse().key
 SEARCHED_MAX: Final = 4096  # told ones up to which every newcomer is asked what it covers; beyond, only wide ones are
 
 
@@ -109,6 +110,8 @@ class Cover:
 
     def _coverer(self, interest: Interest) -> str | None:
         """One that is told and covers it."""
+        if not is_compared(interest):
+            return EVERYTHING if EVERYTHING in self.told and EVERYTHING not in self._leaving else None
         if not any(True for _ in facts_of(interest)):
             return NEVER
         if self._store is None:

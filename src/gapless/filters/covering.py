@@ -42,14 +42,24 @@ from gapless.filters.syntax import (
 from gapless.filters.topic import TOPIC, TopicPattern
 
 COMPARED: Final = 1 << 14  # pairs that are remembered: every neighbour has others told the same
+COMPARED_TEXT: Final = 2048  # characters up to which an interest is compared, and may be remembered
 CHOICES_MAX: Final = 64  # strings of an IN that are looked at one by one
 
 
-@lru_cache(COMPARED)
+def is_compared(interest: Interest) -> bool:
+    """Whether it is short enough to be compared with others: that can take the product of their lengths."""
+    return len(interest.key) <= COMPARED_TEXT
+
+
 def covers(wide: Interest, narrow: Interest) -> bool:
     """Whether whatever matches `narrow` matches `wide`, for certain."""
     if wide.everything or wide.key == narrow.key:
         return True
+    return is_compared(wide) and is_compared(narrow) and _covers(wide, narrow)
+
+
+@lru_cache(COMPARED)
+def _covers(wide: Interest, narrow: Interest) -> bool:
     ways = list(clauses_of(wide))
     return all(any(all(map(facts.imply, way)) for way in ways) for facts in facts_of(narrow))
 
